@@ -1,0 +1,32 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup demo test check bench clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: .venv/.ready  ## make .venv and install everything from constraints.txt
+
+.venv/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "LiteBERT needs Python 3.11 or newer; run make PYTHON=python3.11 setup")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch .venv/.ready
+
+demo: setup  ## from nothing to a model that fills in blanks, in a few minutes
+	$(BIN)/python examples/first_model.py
+
+test: setup  ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: setup  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## speed and memory beside transformers, as in docs/results.md (about 15 minutes)
+	$(BIN)/python benchmarks/train_step.py
+
+clean:  ## remove .venv and caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

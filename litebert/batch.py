@@ -1,0 +1,141 @@
+"""A batch is packed: the real tokens of all its sequences lie end to end, and no padding is ever multiplied.
+
+Shapes are suffixes of names, with one legend for the whole package:
+
+    T  packed tokens        B  sequences        L  length of a sequence, padded where attention needs it
+    P  predicted positions  V  vocabulary       C  classes
+    E  embedding            D  hidden           F  feed-forward
+    H  attention heads      K  size of a head
+
+so `hidden_TD` holds one vector of the hidden size for every packed token, and `logits_PV` one score per vocabulary
+entry for every predicted position.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from litebert.config import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Sequences laid end to end, with what is to be predicted from them."""
+
+    lengths: tuple[int, ...]
+    token_ids_T: Tensor
+    segment_ids_T: Tensor
+    predicted_positions_P: Tensor | None = None
+    """Where in T a token is to be predicted, in increasing order."""
+    predicted_ids_P: Tensor | None = None
+    """The tokens that stood there."""
+    pair_labels_B: Tensor | None = None
+    """How each sequence's two segments relate: 0 in order, 1 swapped (ALBERT) or unrelated (BERT)."""
+
+    def __post_init__(self) -> None:
+        require(self.lengths and min(self.lengths) > 0, "a batch needs at least one sequence, and none may be empty")
+        num_tokens = sum(self.lengths)
+        for name in ("token_ids_T", "segment_ids_T"):
+            size = tuple(getattr(self, name).shape)
+            require(size == (num_tokens,), f"{name} has shape {size}; the lengths add up to ({num_tokens},)")
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids_T)
+
+    @property
+    def num_sequences(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where in T each sequence begins."""
+        return [0, *itertools.accumulate(self.lengths[:-1])]
+
+    @cached_property
+    def starts_B(self) -> Tensor:
+        return torch.tensor(self.starts, device=self.token_ids_T.device)
+
+    @cached_property
+    def positions_T(self) -> Tensor:
+        """Each token's position within its own sequence."""
+        return torch.cat([torch.arange(length) for length in self.lengths]).to(self.token_ids_T.device)
+
+    @cached_property
+    def padded_positions_T(self) -> Tensor:
+        """Each token's row in the same batch padded to its longest sequence and flattened."""
+        longest = max(self.lengths)
+        rows = [torch.arange(length) + row * longest for row, length in enumerate(self.lengths)]
+        return torch.cat(rows).to(self.token_ids_T.device)
+
+    @classmethod
+    def pack(cls, sequences: Sequence[Sequence[int]], segments: Sequence[Sequence[int]] | None = None) -> "Batch":
+        """Lays lists of token ids end to end; every token is in segment 0 unless `segments` says otherwise."""
+        token_ids = torch.tensor(list(itertools.chain.from_iterable(sequences)), dtype=torch.long)
+        segment_ids = (
+            torch.zeros_like(token_ids)
+            if segments is None
+            else torch.tensor(list(itertools.chain.from_iterable(segments)), dtype=torch.long)
+        )
+        return cls(lengths=tuple(map(len, sequences)), token_ids_T=token_ids, segment_ids_T=segment_ids)
+
+    @classmethod
+    def from_padded(
+        cls, token_ids_BL: Tensor, mask_BL: Tensor | None = None, segment_ids_BL: Tensor | None = None
+    ) -> "Batch":
+        """Takes the real tokens out of a batch padded on the right, as transformers' tokenizers make them."""
+        kept_BL = torch.ones_like(token_ids_BL, dtype=torch.bool) if mask_BL is None else mask_BL.bool()
+        require(
+            kept_BL.shape == token_ids_BL.shape,
+            f"attention_mask has shape {tuple(kept_BL.shape)}; input_ids has {tuple(token_ids_BL.shape)}",
+        )
+        holes = (kept_BL[:, 1:] & ~kept_BL[:, :-1]).any(dim=1) | ~kept_BL[:, 0]
+        require(
+            not holes.any(),
+            f"row {int(holes.nonzero()[0]) if holes.any() else 0} of attention_mask does not begin with its tokens; "
+            "put the padding on the right",
+        )
+        return cls(
+            lengths=tuple(kept_BL.sum(dim=1).tolist()),
+            token_ids_T=token_ids_BL[kept_BL],
+            segment_ids_T=(torch.zeros_like(token_ids_BL) if segment_ids_BL is None else segment_ids_BL)[kept_BL],
+        )
+
+    def pad(self, values_TX: Tensor) -> Tensor:
+        """Values per packed token -> per sequence and position, with zeros where there is no token."""
+        shape = (self.num_sequences, max(self.lengths))
+        padded = values_TX.new_zeros(shape[0] * shape[1], *values_TX.shape[1:])
+        return padded.index_copy(0, self.padded_positions_T, values_TX).unflatten(0, shape)
+
+    @property
+    def longest_first(self) -> list[int]:
+        """The sequences by falling length, so that those of one length are neighbours."""
+        return sorted(range(self.num_sequences), key=lambda index: -self.lengths[index])
+
+    def reorder(self, order: Sequence[int]) -> tuple["Batch", Tensor]:
+        """The same sequences in another order, and for each of its tokens where it stood in this batch.
+
+        Only the inputs are moved; what is to be predicted stays behind.
+        """
+        starts = self.starts
+        tokens_T = torch.cat([torch.arange(self.lengths[index]) + starts[index] for index in order])
+        tokens_T = tokens_T.to(self.token_ids_T.device)
+        reordered = Batch(
+            lengths=tuple(self.lengths[index] for index in order),
+            token_ids_T=self.token_ids_T[tokens_T],
+            segment_ids_T=self.segment_ids_T[tokens_T],
+        )
+        return reordered, tokens_T
+
+    def to(self, device: torch.device | str) -> "Batch":
+        moved = {
+            field.name: value.to(device, non_blocking=True)
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return dataclasses.replace(self, **moved)

@@ -1,0 +1,225 @@
+"""One encoder for all: ALBERT, BERT and RoBERTa are numbers given to it.
+
+ALBERT 3.1, cross-layer parameter sharing, is `sharing_map`: for every depth, which attention and which feed-forward
+weights it uses. Everything from "all" (ALBERT) to "none" (BERT) is the same mechanism.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from litebert.batch import Batch
+from litebert.config import require
+from litebert.models.layers import Attention, Embedding, FeedForward
+
+Activation = Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderConfig:
+    """The numbers of an encoder; the defaults are ALBERT-base's, version 2."""
+
+    vocab_size: int = 30000
+    embedding_size: int = 128
+    hidden_size: int = 768
+    num_layers: int = 12
+    num_heads: int = 12
+    feed_forward_size: int = 3072
+    sharing: str = "all"
+    """all, none, attention, ffn, groups=M, cycle=M, sandwich, or a list such as 0,1,1,0 or 0:0,0:1 (attention:ffn)."""
+    projection: bool = True
+    """Whether a matrix leads from the embedding to the hidden width. BERT has none."""
+    num_positions: int = 512
+    num_segments: int = 2
+    activation: Activation = "gelu_tanh"
+    hidden_dropout: float = 0.0
+    attention_dropout: float = 0.0
+    layer_norm_epsilon: float = 1e-12
+    initializer_range: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "embedding_size", "hidden_size", "num_layers", "num_heads", "feed_forward_size",
+                     "num_positions", "num_segments"):  # fmt: skip
+            require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("hidden_dropout", "attention_dropout"):
+            require(0 <= getattr(self, name) < 1, f"{name} is {getattr(self, name)}; it must be in [0, 1)")
+        require(
+            self.hidden_size % self.num_heads == 0,
+            f"hidden_size is {self.hidden_size}, which {self.num_heads} heads do not divide; "
+            "choose a num_heads that divides it",
+        )
+        require(
+            self.projection or self.embedding_size == self.hidden_size,
+            f"embedding_size {self.embedding_size} differs from hidden_size {self.hidden_size}: it needs a projection",
+        )
+        require(self.layer_norm_epsilon > 0, f"layer_norm_epsilon is {self.layer_norm_epsilon}; it must be positive")
+        require(self.initializer_range > 0, f"initializer_range is {self.initializer_range}; it must be positive")
+        sharing_map(self.sharing, self.num_layers)
+
+    def flops_per_token(self, length: int) -> int:
+        """Floating-point operations of the matrix products of one forward pass, per token of a sequence of `length`."""
+        projection = self.embedding_size * self.hidden_size if self.projection else 0
+        attention = 4 * self.hidden_size**2 + 2 * length * self.hidden_size
+        feed_forward = 2 * self.hidden_size * self.feed_forward_size
+        return 2 * (projection + self.num_layers * (attention + feed_forward))
+
+
+def sharing_map(sharing: str, num_layers: int) -> tuple[tuple[int, int], ...]:
+    """For every depth, the index of its attention and of its feed-forward weights.
+
+    Layer normalisations go with the pair: each distinct pair has its own, so they are shared where both halves are.
+    """
+    depths = range(num_layers)
+    named = {
+        "all": ((0, 0) for _ in depths),
+        "none": ((depth, depth) for depth in depths),
+        "attention": ((0, depth) for depth in depths),
+        "ffn": ((depth, 0) for depth in depths),
+        # The first and the last layer have weights of their own, those between share one block.
+        "sandwich": ((block, block) for block in ([0, *[1] * (num_layers - 2), 2] if num_layers > 2 else depths)),
+    }
+    if sharing in named:
+        return tuple(named[sharing])
+    if match := re.fullmatch(r"(groups|cycle)=(\d+)", sharing):
+        size = int(match[2])
+        require(1 <= size <= num_layers, f"sharing is {sharing!r}; M must be from 1 to num_layers, {num_layers}")
+        blocks = (depth // size if match[1] == "groups" else depth % size for depth in depths)
+        return tuple((block, block) for block in blocks)
+    require(
+        re.fullmatch(r"\d+(:\d+)?(,\d+(:\d+)?)*", sharing),
+        f"sharing is {sharing!r}; it must be {', '.join(named)}, groups=M, cycle=M, "
+        "or a list of block indices such as 0,1,1,0 or 0:0,0:1 (attention:ffn)",
+    )
+    return parse_sharing_list(sharing, num_layers)
+
+
+def parse_sharing_list(sharing: str, num_layers: int) -> tuple[tuple[int, int], ...]:
+    """`0,1,1` or `0:0,0:1,0:2`, an entry per depth -> pairs of indices that count up from 0 without gaps."""
+    entries = [entry.split(":") for entry in sharing.split(",")]
+    pairs = tuple((int(entry[0]), int(entry[-1])) for entry in entries)
+    require(len(pairs) == num_layers, f"sharing is {sharing!r}, {len(pairs)} entries; num_layers is {num_layers}")
+    for half in zip(*pairs, strict=True):
+        require(
+            set(half) == set(range(max(half) + 1)),
+            f"sharing is {sharing!r}; its indices must count up from 0 without gaps",
+        )
+    return pairs
+
+
+class BlockNorms(nn.Module):
+    """The two layer normalisations of a block, each after its half (post-LN)."""
+
+    def __init__(self, hidden_size: int, epsilon: float) -> None:
+        super().__init__()
+        self.attention = nn.LayerNorm(hidden_size, eps=epsilon)
+        self.feed_forward = nn.LayerNorm(hidden_size, eps=epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What an encoder makes of a batch."""
+
+    hidden_TD: Tensor
+    depths: tuple[Tensor, ...] | None = None
+    """On request: the hidden states before the first layer and after each, `num_layers + 1` of them."""
+    attention_maps: tuple[tuple[Tensor, ...], ...] | None = None
+    """On request: for every depth, each sequence's attention probabilities, [heads, length, length]."""
+
+    def restore(self, order: list[int], tokens_T: Tensor) -> "Encoded":
+        """The same for the batch that `Batch.reorder` was given."""
+        places_T = torch.argsort(tokens_T)
+        places_B = sorted(range(len(order)), key=order.__getitem__)
+        return Encoded(
+            self.hidden_TD[places_T],
+            self.depths and tuple(hidden_TD[places_T] for hidden_TD in self.depths),
+            self.attention_maps and tuple(tuple(maps[place] for place in places_B) for maps in self.attention_maps),
+        )
+
+
+class Encoder(nn.Module):
+    """Packed tokens -> hidden states."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.checkpointing = False
+        """Whether to keep only each layer's input and compute its inside again in the backward pass."""
+        self.embedding = Embedding(
+            vocab_size=config.vocab_size,
+            num_positions=config.num_positions,
+            num_segments=config.num_segments,
+            embedding_size=config.embedding_size,
+            hidden_size=config.hidden_size,
+            projection=config.projection,
+            dropout=config.hidden_dropout,
+            epsilon=config.layer_norm_epsilon,
+        )
+        pairs = sharing_map(config.sharing, config.num_layers)
+        blocks = list(dict.fromkeys(pairs))
+        self.depths = [(*pair, blocks.index(pair)) for pair in pairs]
+        num_attentions, num_feed_forwards = (len(set(half)) for half in zip(*pairs, strict=True))
+        self.attentions = nn.ModuleList(
+            Attention(config.hidden_size, config.num_heads, config.attention_dropout) for _ in range(num_attentions)
+        )
+        self.feed_forwards = nn.ModuleList(
+            FeedForward(config.hidden_size, config.feed_forward_size, config.activation)
+            for _ in range(num_feed_forwards)
+        )
+        self.norms = nn.ModuleList(BlockNorms(config.hidden_size, config.layer_norm_epsilon) for _ in blocks)
+        self.dropout = nn.Dropout(config.hidden_dropout)
+
+        self.apply(partial(initialize, std=config.initializer_range))
+
+    def forward(self, batch: Batch, *, keep_depths: bool = False, keep_attention_maps: bool = False) -> Encoded:
+        """Hidden states in the order of the batch's tokens; inside, sequences run longest first."""
+        self.check(batch)
+        order = batch.longest_first
+        if order == sorted(order):
+            return self.encode(batch, keep_depths, keep_attention_maps)
+        sorted_batch, tokens_T = batch.reorder(order)
+        encoded = self.encode(sorted_batch, keep_depths, keep_attention_maps)
+        return encoded.restore(order, tokens_T)
+
+    def encode(self, batch: Batch, keep_depths: bool, keep_attention_maps: bool) -> Encoded:
+        hidden_TD = self.embedding(batch)
+        depths, maps = [hidden_TD], []
+        for depth in range(self.config.num_layers):
+            layer_maps: list[Tensor] | None = [] if keep_attention_maps else None
+            if self.checkpointing and self.training:
+                hidden_TD = checkpoint(self.run_layer, depth, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)
+            else:
+                hidden_TD = self.run_layer(depth, hidden_TD, batch.lengths, layer_maps)
+            if keep_depths:
+                depths.append(hidden_TD)
+            if layer_maps is not None:
+                maps.append(tuple(layer_maps))
+        return Encoded(hidden_TD, tuple(depths) if keep_depths else None, tuple(maps) if keep_attention_maps else None)
+
+    def run_layer(self, depth: int, hidden_TD: Tensor, lengths: tuple[int, ...], maps: list[Tensor] | None) -> Tensor:
+        attention, feed_forward, block = self.depths[depth]
+        norms = cast(BlockNorms, self.norms[block])
+        attended_TD = self.dropout(self.attentions[attention](hidden_TD, lengths, maps))
+        hidden_TD = norms.attention(hidden_TD + attended_TD)
+        transformed_TD = self.dropout(self.feed_forwards[feed_forward](hidden_TD))
+        return norms.feed_forward(hidden_TD + transformed_TD)
+
+    def check(self, batch: Batch) -> None:
+        longest = max(batch.lengths)
+        require(
+            longest <= self.config.num_positions,
+            f"a sequence has {longest} tokens; the model has {self.config.num_positions} positions: "
+            "shorten it or split it into windows",
+        )
+
+
+def initialize(module: nn.Module, std: float) -> None:
+    """Truncated normal at two standard deviations for matrices and tables, zero for biases (ALBERT's released code)."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=std, a=-2 * std, b=2 * std)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

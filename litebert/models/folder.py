@@ -1,0 +1,209 @@
+"""A model folder is a Hugging Face folder: `config.json`, `model.safetensors`, and the vocabulary beside them.
+
+What is written here, `AutoModel.from_pretrained` opens; what the hub has for ALBERT and BERT, and Google's TensorFlow
+checkpoints, `read_model` opens. What transformers cannot express is written as `model_type: litebert`, which it refuses
+by name. No pickle is ever written.
+"""
+
+import os
+import pickle
+import tempfile
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from litebert.config import UserError, override, read_json, require, write_json
+from litebert.models import tensorflow
+from litebert.models.encoder import EncoderConfig, initialize
+from litebert.models.heads import POOLED_KINDS, HeadConfig, Model, make_head
+from litebert.models.hub_config import (
+    choose_family,
+    find_family,
+    logger,
+    one_classifier,
+    read_encoder_config,
+    read_head_configs,
+    warn_of_traps,
+    write_config,
+)
+from litebert.models.names import BUFFERS, TIED, Family, from_folder, name_tensors, to_folder
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+PROJECTION = "albert.encoder.embedding_hidden_mapping_in"
+
+
+def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **changes: Any) -> Model:
+    """Opens a folder, with the heads it holds or with those asked for; what it lacks of them is made new, and said so.
+
+    `changes` go to the encoder's config, for folders known to be wrong: `read_model(path, activation="gelu_tanh")`.
+    """
+    stored = read_stored(Path(path))
+    family = find_family(stored.config, stored.tensors)
+    config = override(read_encoder_config(stored.config, family, by_google=stored.by_google), changes)
+    warn_of_traps(family, config, by_google=stored.by_google)
+    tensors = tidy(stored, family, config)
+    held = read_head_configs(stored.config, family, tensors)
+    wanted = held if heads is None else list(heads)
+
+    model = make_skeleton(config, held, pooler=has_pooler(tensors))
+    names = name_tensors(family, config, model.state_dict())
+    check_tensors(stored.path, tensors, to_folder(model.state_dict(), names))
+    state = {name: tensor.float() for name, tensor in from_folder(tensors, names).items()}
+    if wanted != held:
+        model = make_skeleton(config, wanted, pooler="pooler.weight" in state)
+        state = exchange_heads(state, held, model, stored.path)
+    model.load_state_dict(state, assign=True)
+    return model.eval()
+
+
+def write_model(model: Model, path: str | Path) -> None:
+    """Writes a folder that `AutoModel.from_pretrained` opens; files already there are replaced whole or not at all."""
+    family = choose_family(model)
+    one_classifier(model.head_configs)
+    tensors = to_folder(model.state_dict(), name_tensors(family, model.config, model.state_dict()))
+    if family == "albert" and not model.config.projection:
+        # transformers' ALBERT always projects: an identity changes nothing.
+        tensors[f"{PROJECTION}.weight"] = torch.eye(model.config.hidden_size)
+        tensors[f"{PROJECTION}.bias"] = torch.zeros(model.config.hidden_size)
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path, prefix=".writing-") as unfinished:
+        save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
+        write_json(Path(unfinished, "config.json"), write_config(model, family))
+        for name in ("model.safetensors", "config.json"):
+            os.replace(Path(unfinished, name), path / name)
+
+
+class Stored(NamedTuple):
+    """What a folder holds, before it is understood."""
+
+    path: Path
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    by_google: bool
+
+
+def read_stored(path: Path) -> Stored:
+    checkpoint = None if (path / "config.json").is_file() else tensorflow.find_checkpoint(path)
+    if checkpoint is not None:
+        tensors = tensorflow.huggingface_names(tensorflow.read_checkpoint(checkpoint))
+        return Stored(checkpoint, read_google_config(checkpoint), tensors, by_google=True)
+    require(path.is_dir(), f"{path} is not a folder; give a model folder or the prefix of a TensorFlow checkpoint")
+    return Stored(path, read_json(path / "config.json"), read_weights(path), by_google=False)
+
+
+def read_google_config(checkpoint: Path) -> dict[str, Any]:
+    folders = (checkpoint.parent, checkpoint.parent / "assets", checkpoint.parent.parent / "assets")
+    files = [folder / name for folder in folders for name in ("albert_config.json", "bert_config.json")]
+    found = next((file for file in files if file.is_file()), None)
+    require(found, f"{checkpoint} has no albert_config.json or bert_config.json beside it; put the model's there")
+    return read_json(found or files[0])
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """All tensors of a folder, whole or in shards, safetensors first."""
+    for name in WEIGHTS:
+        index = path / f"{name}.index.json"
+        if (path / name).is_file():
+            return read_tensors(path / name)
+        if index.is_file():
+            shards = sorted(set(read_json(index).get("weight_map", {}).values()))
+            return {key: tensor for shard in shards for key, tensor in read_tensors(path / shard).items()}
+    raise UserError(f"{path} has no weights; it needs a {' or a '.join(WEIGHTS)}")
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """One file's tensors; a pickle only as far as it holds nothing but tensors."""
+    require(file.is_file(), f"{file} is missing, though the folder's index names it; copy it there")
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
+        tensors = torch.load(file, map_location="cpu", weights_only=True)
+    except (safetensors.SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{file} cannot be read ({reason}); it is damaged or no weights file: fetch it again") from None
+    require(isinstance(tensors, dict), f"{file} holds a {type(tensors).__name__}, not tensors by name")
+    return dict(tensors)
+
+
+def tidy(stored: Stored, family: Family, config: EncoderConfig) -> dict[str, Tensor]:
+    """A folder's tensors under the names that transformers writes today, without copies and buffers."""
+    if family == "litebert":
+        return stored.tensors
+    tensors = {}
+    for name, tensor in stored.tensors.items():
+        name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+        # A folder of the bare encoder has its names without the prefix.
+        if name.split(".")[0] in ("embeddings", "encoder", "pooler"):
+            name = f"{family}.{name}"
+        if not name.endswith(BUFFERS):
+            tensors[name] = tensor
+    for copy, original in TIED.items():
+        if (copied := tensors.pop(copy, None)) is not None:
+            same = original not in tensors or torch.equal(copied, tensors[original])
+            require(same, f"{stored.path}: {copy} differs from {original}; LiteBERT's masked-token head ties the two")
+    if family == "albert" and not config.projection:
+        drop_identity(stored.path, tensors)
+    return tensors
+
+
+def drop_identity(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Takes out the projection that `write_model` put in; training in transformers may have moved it since."""
+    weight, bias = (tensors.pop(f"{PROJECTION}.{leaf}", None) for leaf in ("weight", "bias"))
+    if weight is not None and bias is not None:
+        unmoved = torch.equal(weight, torch.eye(len(weight))) and not bias.any()
+        require(unmoved, f"{path}: {PROJECTION} is no identity; open it with projection=True")
+
+
+def has_pooler(tensors: Mapping[str, Tensor]) -> bool:
+    return any(name.startswith(("albert.pooler.", "bert.pooler.", "pooler.")) for name in tensors)
+
+
+def make_skeleton(config: EncoderConfig, heads: list[HeadConfig], *, pooler: bool) -> Model:
+    """A model without memory for its weights, to be filled."""
+    with torch.device("meta"):
+        return Model(config, heads, pooler=pooler or any(head.kind in POOLED_KINDS for head in heads))
+
+
+def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Refuses a file whose tensors are not just those that its config asks for."""
+    misshapen = [
+        f"{name} {tuple(tensors[name].shape)} instead of {tuple(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name in tensors and tensors[name].shape != tensor.shape
+    ]
+    problems = {
+        "lacks": [name for name in expected if name not in tensors],
+        "has besides": [name for name in tensors if name not in expected],
+        "has misshapen": misshapen,
+    }
+    said = "; ".join(f"it {what} {enumerate_names(names)}" for what, names in problems.items() if names)
+    require(not said, f"{path} does not fit its config: {said}")
+
+
+def enumerate_names(names: list[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def exchange_heads(state: dict[str, Tensor], held: list[HeadConfig], model: Model, path: Path) -> dict[str, Tensor]:
+    """The state of `model`: what the folder holds of it, and new weights for the rest, which is said."""
+    sizes = {head.kind: head.num_classes for head in held}
+    kept = [kind for kind, head in model.head_configs.items() if sizes.get(kind) == head.num_classes]
+    new: dict[str, nn.Module] = {
+        f"heads.{kind}": make_head(model.config, head) for kind, head in model.head_configs.items() if kind not in kept
+    }
+    if model.pooler is not None and "pooler.weight" not in state:
+        new["pooler"] = nn.Linear(model.config.hidden_size, model.config.hidden_size)
+    for part, module in new.items():
+        logger.warning(
+            "%s has no %s that fits; it is made new, with random weights.", path, part.replace("heads.", "head ")
+        )
+        module.apply(partial(initialize, std=model.config.initializer_range))
+    made = {f"{part}.{name}": tensor for part, module in new.items() for name, tensor in module.state_dict().items()}
+    return {name: made[name] if name in made else state[name] for name in model.state_dict()}

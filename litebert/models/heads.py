@@ -1,0 +1,266 @@
+"""What is asked of an encoder's hidden states, one head per question, and the model that holds both."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from litebert.batch import Batch
+from litebert.config import require
+from litebert.models.encoder import Encoder, EncoderConfig, initialize
+from litebert.models.layers import ACTIVATIONS
+
+HeadKind = Literal["masked_token", "pair", "classes", "choice", "token_classes", "span", "answerable_span"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadConfig:
+    """One question."""
+
+    kind: HeadKind
+    num_classes: int = 2
+    """Of `pair` (2, or 3 with unrelated segments), `classes` and `token_classes`; 1 makes `classes` a regression."""
+    dropout: float = 0.1
+    """On what a fine-tuning head sees, as in the paper; the two pre-training heads and `span` have none."""
+    labels: tuple[str, ...] = ()
+    """The classes' names, if they have any."""
+
+    def __post_init__(self) -> None:
+        require(self.num_classes >= 1, f"num_classes is {self.num_classes}; it must be at least 1")
+        require(0 <= self.dropout < 1, f"dropout is {self.dropout}; it must be in [0, 1)")
+        require(
+            not self.labels or len(self.labels) == self.num_classes,
+            f"there are {len(self.labels)} labels for {self.num_classes} classes; give each class one",
+        )
+        require(
+            self.kind != "pair" or self.num_classes in (2, 3),
+            f"a pair head has {self.num_classes} classes; segments are in order, swapped or unrelated: choose 2 or 3",
+        )
+
+
+POOLED_KINDS: frozenset[HeadKind] = frozenset({"pair", "classes", "choice"})
+"""The heads that read the pooled first token."""
+PRETRAINING = (HeadConfig(kind="masked_token"), HeadConfig(kind="pair"))
+
+
+class Features(NamedTuple):
+    """What a head sees."""
+
+    batch: Batch
+    hidden_TD: Tensor
+    pooled_BD: Tensor | None
+    words_VE: Tensor
+    """The embedding table, to which the masked-token head is tied."""
+
+
+class MaskedTokenHead(nn.Module):
+    """Scores the vocabulary at predicted positions only; its output matrix is the embedding table itself."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.transform = nn.Linear(config.hidden_size, config.embedding_size)
+        self.activation = ACTIVATIONS[config.activation]
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_epsilon)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def prepare(self, features: Features) -> Tensor:
+        """Hidden states at the predicted positions (all, if the batch names none) -> the width of the table."""
+        hidden_PD = features.hidden_TD
+        if features.batch.predicted_positions_P is not None:
+            hidden_PD = hidden_PD[features.batch.predicted_positions_P]
+        prepared_PE: Tensor = self.norm(self.activation(self.transform(hidden_PD)))
+        return prepared_PE
+
+    def forward(self, features: Features) -> Tensor:
+        return F.linear(self.prepare(features), features.words_VE, self.bias)
+
+
+class SequenceHead(nn.Module):
+    """Scores each sequence by its pooled first token: segment order, a class, a number, or how good a choice it is."""
+
+    def __init__(self, hidden_size: int, num_outputs: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hidden_size, num_outputs)
+
+    def forward(self, features: Features) -> Tensor:
+        logits_BC: Tensor = self.output(self.dropout(features.pooled_BD))
+        return logits_BC
+
+
+class TokenHead(nn.Module):
+    """Scores each token: its class, or how well an answer starts and ends there (SQuAD 1.1)."""
+
+    def __init__(self, hidden_size: int, num_outputs: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hidden_size, num_outputs)
+
+    def forward(self, features: Features) -> Tensor:
+        logits_TC: Tensor = self.output(self.dropout(features.hidden_TD))
+        return logits_TC
+
+
+class Spans(NamedTuple):
+    """What an `AnswerableSpanHead` says; S is 1 with given starts, else the number of best starts."""
+
+    start_logits_BL: Tensor
+    starts_BS: Tensor
+    """Where in its sequence each considered answer starts."""
+    end_logits_BSL: Tensor
+    """Given each of those starts, how well the answer ends at each token."""
+    unanswerable_B: Tensor
+    """The logit of there being no answer."""
+
+
+class AnswerableSpanHead(nn.Module):
+    """SQuAD 2.0's head, from XLNet: the end is chosen knowing the start, and a third part says if there is an answer.
+
+    The end's first matrix sees a token beside the start; its product is taken apart, so that the tokens' half is
+    computed once for all starts.
+    """
+
+    def __init__(self, config: EncoderConfig, dropout: float) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.start = nn.Linear(size, 1)
+        self.end_transform = nn.Linear(2 * size, size)
+        self.end_norm = nn.LayerNorm(size, eps=config.layer_norm_epsilon)
+        self.end = nn.Linear(size, 1)
+        self.answer_transform = nn.Linear(2 * size, size)
+        self.answer_dropout = nn.Dropout(dropout)
+        self.answer = nn.Linear(size, 1, bias=False)
+
+    def forward(
+        self,
+        features: Features,
+        *,
+        starts_B: Tensor | None = None,
+        allowed_T: Tensor | None = None,
+        num_starts: int = 5,
+    ) -> Spans:
+        """In training the true starts are given; otherwise the ends of the `num_starts` best are scored.
+
+        `allowed_T` is true where an answer may lie: the first token and the paragraph.
+        """
+        batch, hidden_TD = features.batch, features.hidden_TD
+        allowed_T = torch.ones_like(batch.token_ids_T, dtype=torch.bool) if allowed_T is None else allowed_T
+        forbidden_BL = ~batch.pad(allowed_T)
+        start_logits_BL = batch.pad(self.start(hidden_TD).squeeze(-1)).masked_fill(forbidden_BL, FORBIDDEN)
+        if starts_B is None:
+            starts_BS = start_logits_BL.topk(min(num_starts, max(batch.lengths)), dim=1).indices
+        else:
+            starts_BS = starts_B[:, None]
+        end_logits_BSL = self.score_ends(batch, hidden_TD, starts_BS).masked_fill(forbidden_BL[:, None], FORBIDDEN)
+        return Spans(start_logits_BL, starts_BS, end_logits_BSL, self.score_absence(batch, hidden_TD, start_logits_BL))
+
+    def score_ends(self, batch: Batch, hidden_TD: Tensor, starts_BS: Tensor) -> Tensor:
+        token_weight_DD, start_weight_DD = self.end_transform.weight.chunk(2, dim=1)
+        tokens_BLD = batch.pad(F.linear(hidden_TD, token_weight_DD, self.end_transform.bias))
+        start_hidden_BSD = hidden_TD[(batch.starts_B[:, None] + starts_BS).clamp(max=batch.num_tokens - 1)]
+        starts_BSD = F.linear(start_hidden_BSD, start_weight_DD)
+        logits_BSL: Tensor = self.end(self.end_norm(torch.tanh(tokens_BLD[:, None] + starts_BSD[:, :, None]))).squeeze(
+            -1
+        )
+        return logits_BSL
+
+    def score_absence(self, batch: Batch, hidden_TD: Tensor, start_logits_BL: Tensor) -> Tensor:
+        expected_BD = torch.einsum("bl,bld->bd", start_logits_BL.softmax(dim=1), batch.pad(hidden_TD))
+        both_BX = torch.cat([expected_BD, hidden_TD[batch.starts_B]], dim=1)
+        logits_B: Tensor = self.answer(self.answer_dropout(torch.tanh(self.answer_transform(both_BX)))).squeeze(-1)
+        return logits_B
+
+
+FORBIDDEN = -1e30
+
+
+def make_head(config: EncoderConfig, head: HeadConfig) -> nn.Module:
+    match head.kind:
+        case "masked_token":
+            return MaskedTokenHead(config)
+        case "pair":
+            return SequenceHead(config.hidden_size, head.num_classes, dropout=0.0)
+        case "classes":
+            return SequenceHead(config.hidden_size, head.num_classes, head.dropout)
+        case "choice":
+            return SequenceHead(config.hidden_size, 1, head.dropout)
+        case "token_classes":
+            return TokenHead(config.hidden_size, head.num_classes, head.dropout)
+        case "span":
+            return TokenHead(config.hidden_size, 2, dropout=0.0)
+        case "answerable_span":
+            return AnswerableSpanHead(config, head.dropout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a model makes of a batch: per packed token, or per row and column if it was given padded ids."""
+
+    hidden: Tensor
+    pooled: Tensor | None
+    logits: dict[str, Any]
+    """By kind of head."""
+    depths: tuple[Tensor, ...] | None = None
+    attention_maps: tuple[tuple[Tensor, ...], ...] | None = None
+
+    def pad(self, batch: Batch) -> "Output":
+        """Everything per token, by row and column, with zeros at padding."""
+        per_token = ("masked_token", "token_classes", "span")
+        return dataclasses.replace(
+            self,
+            hidden=batch.pad(self.hidden),
+            logits={kind: batch.pad(value) if kind in per_token else value for kind, value in self.logits.items()},
+            depths=self.depths and tuple(batch.pad(hidden_TD) for hidden_TD in self.depths),
+        )
+
+
+class Model(nn.Module):
+    """An encoder, the pooler over each sequence's first token, and any number of heads."""
+
+    def __init__(self, config: EncoderConfig, heads: Iterable[HeadConfig] = (), *, pooler: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.head_configs = {head.kind: head for head in heads}
+        self.encoder = Encoder(config)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if pooler else None
+        self.heads = nn.ModuleDict({kind: make_head(config, head) for kind, head in self.head_configs.items()})
+        unfed = [] if pooler else [kind for kind in self.head_configs if kind in POOLED_KINDS]
+        require(not unfed, f"the heads {', '.join(unfed)} read the pooled first token, but the model has no pooler")
+        self.apply(partial(initialize, std=config.initializer_range))
+
+    def encode(self, batch: Batch) -> Features:
+        """What every head needs, for those who call heads one by one."""
+        return self.make_features(batch, self.encoder(batch).hidden_TD)
+
+    def make_features(self, batch: Batch, hidden_TD: Tensor) -> Features:
+        pooled_BD = None if self.pooler is None else torch.tanh(self.pooler(hidden_TD[batch.starts_B]))
+        return Features(batch, hidden_TD, pooled_BD, self.encoder.embedding.words.weight)
+
+    def forward(
+        self,
+        batch: Batch | Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        keep_depths: bool = False,
+        keep_attention_maps: bool = False,
+    ) -> Output:
+        """Takes a packed batch, or what transformers' tokenizers make: `input_ids, attention_mask, token_type_ids`."""
+        padded = isinstance(batch, Tensor)
+        if isinstance(batch, Tensor):
+            batch = Batch.from_padded(batch, attention_mask, token_type_ids)
+        encoded = self.encoder(batch, keep_depths=keep_depths, keep_attention_maps=keep_attention_maps)
+        features = self.make_features(batch, encoded.hidden_TD)
+        output = Output(
+            hidden=encoded.hidden_TD,
+            pooled=features.pooled_BD,
+            logits={kind: head(features) for kind, head in self.heads.items()},
+            depths=encoded.depths,
+            attention_maps=encoded.attention_maps,
+        )
+        return output.pad(batch) if padded else output
