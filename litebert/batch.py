@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -110,7 +111,7 @@ class Batch:
         """Values per packed token -> per sequence and position, with zeros where there is no token."""
         shape = (self.num_sequences, max(self.lengths))
         padded = values_TX.new_zeros(shape[0] * shape[1], *values_TX.shape[1:])
-        return padded.index_copy(0, self.padded_positions_T, values_TX).unflatten(0, shape)
+        return padded.index_copy(0, self.padded_positions_T, values_TX).view(*shape, *values_TX.shape[1:])
 
     @property
     def longest_first(self) -> list[int]:
@@ -133,7 +134,7 @@ class Batch:
         return reordered, tokens_T
 
     def to(self, device: torch.device | str) -> "Batch":
-        moved = {
+        moved: dict[str, Any] = {
             field.name: value.to(device, non_blocking=True)
             for field in dataclasses.fields(self)
             if isinstance(value := getattr(self, field.name), Tensor)

@@ -5,7 +5,6 @@ checkpoints, `read_model` opens. What transformers cannot express is written as 
 by name. No pickle is ever written.
 """
 
-import os
 import pickle
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -77,7 +76,7 @@ def write_model(model: Model, path: str | Path) -> None:
         save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
         write_json(Path(unfinished, "config.json"), write_config(model, family))
         for name in ("model.safetensors", "config.json"):
-            os.replace(Path(unfinished, name), path / name)
+            Path(unfinished, name).replace(path / name)
 
 
 class Stored(NamedTuple):
@@ -201,9 +200,7 @@ def exchange_heads(state: dict[str, Tensor], held: list[HeadConfig], model: Mode
     if model.pooler is not None and "pooler.weight" not in state:
         new["pooler"] = nn.Linear(model.config.hidden_size, model.config.hidden_size)
     for part, module in new.items():
-        logger.warning(
-            "%s has no %s that fits; it is made new, with random weights.", path, part.replace("heads.", "head ")
-        )
+        logger.warning("%s has no %s that fits; it is made new, with random weights", path, part)
         module.apply(partial(initialize, std=model.config.initializer_range))
     made = {f"{part}.{name}": tensor for part, module in new.items() for name, tensor in module.state_dict().items()}
     return {name: made[name] if name in made else state[name] for name in model.state_dict()}

@@ -73,8 +73,7 @@ class MaskedTokenHead(nn.Module):
         hidden_PD = features.hidden_TD
         if features.batch.predicted_positions_P is not None:
             hidden_PD = hidden_PD[features.batch.predicted_positions_P]
-        prepared_PE: Tensor = self.norm(self.activation(self.transform(hidden_PD)))
-        return prepared_PE
+        return self.norm(self.activation(self.transform(hidden_PD)))
 
     def forward(self, features: Features) -> Tensor:
         return F.linear(self.prepare(features), features.words_VE, self.bias)
@@ -89,8 +88,7 @@ class SequenceHead(nn.Module):
         self.output = nn.Linear(hidden_size, num_outputs)
 
     def forward(self, features: Features) -> Tensor:
-        logits_BC: Tensor = self.output(self.dropout(features.pooled_BD))
-        return logits_BC
+        return self.output(self.dropout(features.pooled_BD))
 
 
 class TokenHead(nn.Module):
@@ -102,8 +100,7 @@ class TokenHead(nn.Module):
         self.output = nn.Linear(hidden_size, num_outputs)
 
     def forward(self, features: Features) -> Tensor:
-        logits_TC: Tensor = self.output(self.dropout(features.hidden_TD))
-        return logits_TC
+        return self.output(self.dropout(features.hidden_TD))
 
 
 class Spans(NamedTuple):
@@ -172,8 +169,7 @@ class AnswerableSpanHead(nn.Module):
     def score_absence(self, batch: Batch, hidden_TD: Tensor, start_logits_BL: Tensor) -> Tensor:
         expected_BD = torch.einsum("bl,bld->bd", start_logits_BL.softmax(dim=1), batch.pad(hidden_TD))
         both_BX = torch.cat([expected_BD, hidden_TD[batch.starts_B]], dim=1)
-        logits_B: Tensor = self.answer(self.answer_dropout(torch.tanh(self.answer_transform(both_BX)))).squeeze(-1)
-        return logits_B
+        return self.answer(self.answer_dropout(torch.tanh(self.answer_transform(both_BX)))).squeeze(-1)
 
 
 FORBIDDEN = -1e30

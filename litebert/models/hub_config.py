@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -73,16 +73,16 @@ def find_family(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Fa
         model_type in ("albert", "bert", "litebert"),
         f"config.json says model_type {model_type!r}; LiteBERT opens albert, bert and its own litebert folders",
     )
-    return model_type  # type: ignore[no-any-return]
+    return cast(Family, model_type)
 
 
 def choose_family(model: Model) -> Family:
     """Whose class can express a model: BERT's if nothing is factorised or shared, else ALBERT's, else only ours."""
     config, pair = model.config, model.head_configs.get("pair")
     pairs = sharing_map(config.sharing, config.num_layers)
-    if not config.projection and len(set(pairs)) == config.num_layers and pairs == tuple((d, d) for d, _ in pairs):
-        if pair is None or pair.num_classes == 2:
-            return "bert"
+    unshared = pairs == sharing_map("none", config.num_layers)
+    if unshared and not config.projection and (pair is None or pair.num_classes == 2):
+        return "bert"
     return "albert" if find_groups(config) else "litebert"
 
 
@@ -230,20 +230,20 @@ def warn_of_traps(family: Family, config: EncoderConfig, *, by_google: bool) -> 
     released = shape in [(12, 768, 128, 30000), (24, 1024, 128, 30000), (24, 2048, 128, 30000), (12, 4096, 128, 30000)]
     if released and config.activation == "gelu_erf":
         logger.warning(
-            "config.json says hidden_act 'gelu', the erf form, as the hub's version 1 folders do; Google trained them with "
-            "the tanh form. If these are Google's weights, open them with activation='gelu_tanh'."
+            "config.json says hidden_act 'gelu', the erf form, as the hub's version 1 folders do, but Google trained with "
+            "the tanh form; if these are Google's weights, open them with activation='gelu_tanh'"
         )
     if shape[1:3] == (2048, 128) and config.num_layers == 24:
         logger.warning(
-            "ALBERT-xlarge's head count is uncertain: the hub's config.json says 16, the config in Google's archive 32, and "
-            "no tensor's shape depends on it. Using %d; if scores are low, open it with num_heads=%d.",
+            "ALBERT-xlarge's head count is uncertain: the hub's config.json says 16, the one in Google's archive 32, and "
+            "no tensor's shape depends on it; using %d, and if scores are low, open it with num_heads=%d",
             config.num_heads,
             48 - config.num_heads,
         )
     if config.hidden_dropout > 0 and not by_google:
         logger.warning(
-            "hidden_dropout is %g: transformers' ALBERT never applies it after the feed-forward network; LiteBERT does, as "
-            "Google's code. Training differs, inference does not.",
+            "hidden_dropout is %g: transformers' ALBERT never applies it after the feed-forward network; LiteBERT does, "
+            "like Google's code, so training differs from transformers' and inference does not",
             config.hidden_dropout,
         )
 

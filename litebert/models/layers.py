@@ -51,15 +51,14 @@ class Embedding(nn.Module):
         embedded_TE = self.words(batch.token_ids_T)
         embedded_TE = embedded_TE + self.positions(batch.positions_T)
         embedded_TE = embedded_TE + self.segments(batch.segment_ids_T)
-        hidden_TD: Tensor = self.projection(self.dropout(self.norm(embedded_TE)))
-        return hidden_TD
+        return self.projection(self.dropout(self.norm(embedded_TE)))
 
 
 class Attention(nn.Module):
     """Multi-head self-attention within each packed sequence; its three input projections are one matrix.
 
-    Sequences must lie longest first, so that those of one length are neighbours and are multiplied together as they lie:
-    nothing is gathered, nothing is masked, and even here no padding is multiplied.
+    Sequences must lie longest first, so that those of one length are neighbours and are multiplied together where they
+    lie: nothing is gathered, nothing is masked, and even here no padding is multiplied.
     """
 
     def __init__(self, hidden_size: int, num_heads: int, dropout: float) -> None:
@@ -74,8 +73,7 @@ class Attention(nn.Module):
         runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths)]
         parts = self.query_key_value(hidden_TD).split([length * number for length, number in runs])
         contexts = [self.attend(part, *run, maps) for part, run in zip(parts, runs, strict=True)]
-        output_TD: Tensor = self.output(contexts[0] if len(contexts) == 1 else torch.cat(contexts))
-        return output_TD
+        return self.output(contexts[0] if len(contexts) == 1 else torch.cat(contexts))
 
     def attend(self, projected_TX: Tensor, length: int, number: int, maps: list[Tensor] | None) -> Tensor:
         projected = projected_TX.view(number, length, 3, self.num_heads, -1)
@@ -98,5 +96,4 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(feed_forward_size, hidden_size)
 
     def forward(self, hidden_TD: Tensor) -> Tensor:
-        output_TD: Tensor = self.down(self.activation(self.up(hidden_TD)))
-        return output_TD
+        return self.down(self.activation(self.up(hidden_TD)))
