@@ -1,0 +1,36 @@
+"""LiteBERT: ALBERT, complete and fast.
+
+    model, vocabulary = litebert.open_model("path/to/folder")
+    output = model(Batch.pack([vocabulary.encode("Two lines open a model.")]))
+
+`import litebert` is quick: torch is imported when a model is first opened.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from litebert.models.heads import Model
+    from litebert.text.vocabulary import Vocabulary
+
+__version__ = "0.1.0"
+
+
+def open_model(path: str | Path, **changes: Any) -> "tuple[Model, Vocabulary]":
+    """Opens a model folder as a `torch.nn.Module` with its vocabulary, for a training loop of your own.
+
+    The model takes a packed `Batch`, or padded `input_ids, attention_mask, token_type_ids`. `changes` are to the
+    encoder's config, for folders known to be wrong: `open_model(path, activation="gelu_tanh")`.
+    """
+    from litebert.config import require
+    from litebert.models.folder import read_model
+    from litebert.text.vocabulary import open_vocabulary
+
+    vocabulary = open_vocabulary(path)
+    model = read_model(path, **changes)
+    require(
+        vocabulary.size <= model.config.vocab_size,
+        f"{path} holds a vocabulary of {vocabulary.size} pieces and a model of {model.config.vocab_size}; "
+        "put the vocabulary there that the model was trained with",
+    )
+    return model, vocabulary

@@ -79,6 +79,14 @@ def write_model(model: Model, path: str | Path) -> None:
             Path(unfinished, name).replace(path / name)
 
 
+def find_folder(path: Path) -> Path | None:
+    """Where the files beside a model's weights lie: the folder itself, or that of a TensorFlow checkpoint."""
+    if path.is_dir():
+        return path
+    checkpoint = tensorflow.find_checkpoint(path)
+    return checkpoint.parent if checkpoint else None
+
+
 class Stored(NamedTuple):
     """What a folder holds, before it is understood."""
 

@@ -230,20 +230,20 @@ def warn_of_traps(family: Family, config: EncoderConfig, *, by_google: bool) -> 
     released = shape in [(12, 768, 128, 30000), (24, 1024, 128, 30000), (24, 2048, 128, 30000), (12, 4096, 128, 30000)]
     if released and config.activation == "gelu_erf":
         logger.warning(
-            "config.json says hidden_act 'gelu', the erf form, as the hub's version 1 folders do, but Google trained with "
-            "the tanh form; if these are Google's weights, open them with activation='gelu_tanh'"
+            "config.json says hidden_act 'gelu', the erf form, as the hub's version 1 folders do, but Google trained "
+            "with the tanh form; if these are Google's weights, open them with activation='gelu_tanh'"
         )
     if shape[1:3] == (2048, 128) and config.num_layers == 24:
         logger.warning(
-            "ALBERT-xlarge's head count is uncertain: the hub's config.json says 16, the one in Google's archive 32, and "
-            "no tensor's shape depends on it; using %d, and if scores are low, open it with num_heads=%d",
+            "ALBERT-xlarge's head count is uncertain: the hub's config.json says 16, the one in Google's archive 32, "
+            "and no tensor's shape depends on it; using %d, and if scores are low, open it with num_heads=%d",
             config.num_heads,
             48 - config.num_heads,
         )
     if config.hidden_dropout > 0 and not by_google:
         logger.warning(
-            "hidden_dropout is %g: transformers' ALBERT never applies it after the feed-forward network; LiteBERT does, "
-            "like Google's code, so training differs from transformers' and inference does not",
+            "hidden_dropout is %g: transformers' ALBERT never applies it after the feed-forward network; LiteBERT "
+            "does, like Google's code, so training differs from transformers' and inference does not",
             config.hidden_dropout,
         )
 

@@ -241,7 +241,7 @@ BERT = HEADS | {
 }
 # The last part of a variable's name -> the parameter of that module.
 PARAMETERS = {
-    r"(\w+_embeddings)": r"\1.weight",
+    r"((?:word|token_type|position)_embeddings)": r"\1.weight",
     r"kernel|gamma|output_weights": r"weight",
     r"bias|beta|output_bias": r"bias",
 }
@@ -260,7 +260,7 @@ def huggingface_names(variables: Mapping[str, Tensor]) -> dict[str, Tensor]:
     require(not unknown, f"{len(unknown)} variables are neither ALBERT's nor BERT's: {some}; give a model of Google's")
     # TensorFlow multiplies x @ kernel; torch's Linear multiplies x @ weight.T.
     return {
-        new: weights[name].T.contiguous() if name.endswith("/kernel") else weights[name]
+        new: weights[name].T.contiguous() if name.endswith("kernel") else weights[name]
         for name, new in names.items()
         if new is not None
     }

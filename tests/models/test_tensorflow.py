@@ -143,9 +143,7 @@ def test_names_and_shapes_of_bert_are_those_of_transformers() -> None:
 
 
 def test_the_heads_of_fine_tuned_models_are_those_of_transformers() -> None:
-    albert = transformers.AlbertConfig(
-        embedding_size=4, hidden_size=8, num_attention_heads=2, vocab_size=11, num_labels=2
-    )
+    albert = transformers.AlbertConfig(embedding_size=4, hidden_size=8, num_attention_heads=2, vocab_size=11)
     for scope, model, head in (
         ("", transformers.AlbertForSequenceClassification(albert), "classifier"),
         ("cls/squad/", transformers.AlbertForQuestionAnswering(albert), "qa_outputs"),
@@ -247,7 +245,7 @@ def test_a_flipped_byte_in_the_data_is_found(copy: Path, position: int) -> None:
 
 
 def test_a_flipped_byte_in_the_index_is_found_or_changes_nothing(tmp_path: Path) -> None:
-    """The table has a block that is not used, and padding: only there a byte may change."""
+    """A table also has a block without use, and padding, which no checksum covers or nobody reads."""
     original, path = Path(f"{TYPES}.index"), tmp_path / "types.ckpt.index"
     undamaged = tensorflow.read_index(original)
     found = 0
@@ -321,11 +319,11 @@ def test_what_no_release_of_google_has_is_refused(tmp_path: Path, block: bytes, 
         read_checkpoint(tmp_path / "model")
 
 
-@pytest.mark.parametrize(("entry", "message"), [(b"\x08\x08", "data type 8"), (b"\x08\x01\x28\x03", "has 3 bytes")])
+@pytest.mark.parametrize(("entry", "message"), [(b"\x08\x08", "data type 8"), (b"\x08\x01\x28\x03", "3 bytes")])
 def test_a_type_or_a_size_that_cannot_be_is_refused(tmp_path: Path, entry: bytes, message: str) -> None:
     write_table(tmp_path / "model.index", pack_block({b"": HEADER, b"variable": entry}))
     (tmp_path / "model.data-00000-of-00001").write_bytes(b"abc")
-    with pytest.raises(UserError, match=rf"model\.data-00000-of-00001: variable has.* {message}|variable {message}"):
+    with pytest.raises(UserError, match=rf"model\.data-00000-of-00001: variable has {message}"):
         read_checkpoint(tmp_path / "model")
 
 

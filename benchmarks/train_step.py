@@ -1,0 +1,252 @@
+"""A training step of LiteBERT beside transformers': tokens per second, share of the GEMM peak, peak memory.
+
+    python benchmarks/train_step.py --rows base-128 tiny-128
+
+One step is forward, backward and AdamW of the masked-token and the pair loss. Both sides have the same weights, the same
+tokens, the same optimizer and the same threads; both must report the same loss, or the run is void. Each lives in a
+process of its own, so that memory is its own and neither profits from the other's allocator settings, and they take turns
+with a probe of the machine's matrix-product peak; medians over rounds are reported.
+"""
+
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from litebert.batch import Batch
+from litebert.models.encoder import EncoderConfig
+from litebert.models.folder import read_model, write_model
+from litebert.models.heads import PRETRAINING, Model
+from litebert.training.allocator import keep_freed_memory
+from litebert.training.losses import pretraining_loss
+
+PADDED_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model and a batch."""
+
+    config: EncoderConfig
+    length: int
+    num_sequences: int
+
+
+BASE = EncoderConfig()
+SMALL = EncoderConfig(hidden_size=384, num_layers=6, num_heads=6, feed_forward_size=1536)
+TINY = EncoderConfig(
+    vocab_size=8000, embedding_size=64, hidden_size=128, num_layers=2, num_heads=2, feed_forward_size=512
+)
+ROWS = {
+    "base-128": Row(BASE, 128, 8),
+    "base-512": Row(BASE, 512, 4),
+    "small-128": Row(SMALL, 128, 32),
+    "tiny-128": Row(TINY, 128, 64),
+}
+RowName = Literal["base-128", "base-512", "small-128", "tiny-128"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Compares one training step of LiteBERT and of transformers."""
+
+    rows: tuple[RowName, ...] = ("base-128", "base-512", "small-128", "tiny-128")
+    rounds: int = 7
+    """How often the two take turns."""
+    threads: int = 2
+    json: Path | None = None
+    """Also write the figures here."""
+
+
+def make_batch(row: Row) -> Batch:
+    """Random tokens in lengths like those of pre-training: most sequences full, about a tenth of the padded batch empty."""
+    for seed in range(10_000):
+        draw = random.Random(seed)
+        lengths = [row.length if draw.random() < 0.8 else draw.randint(2, row.length) for _ in range(row.num_sequences)]
+        if abs(1 - sum(lengths) / (row.length * row.num_sequences) - PADDED_SHARE) < 0.01:
+            break
+    lengths.sort(reverse=True)
+    torch.manual_seed(0)
+    num_tokens = sum(lengths)
+    token_ids_T = torch.randint(5, row.config.vocab_size, (num_tokens,))
+    predicted_P = torch.randperm(num_tokens)[: round(0.15 * num_tokens)].sort().values
+    return Batch(
+        lengths=tuple(lengths),
+        token_ids_T=token_ids_T,
+        segment_ids_T=torch.randint(0, 2, (num_tokens,)),
+        predicted_positions_P=predicted_P,
+        predicted_ids_P=token_ids_T[predicted_P],
+        pair_labels_B=torch.randint(0, 2, (len(lengths),)),
+    )
+
+
+def count_flops(row: Row, batch: Batch) -> int:
+    """Useful matrix products of one step: real tokens, predicted positions, and a backward pass of twice the forward."""
+    config = row.config
+    encoder = sum(length * config.flops_per_token(length) for length in batch.lengths)
+    assert batch.predicted_positions_P is not None
+    head = len(batch.predicted_positions_P) * 2 * config.embedding_size * (config.hidden_size + config.vocab_size)
+    return 3 * (encoder + head)
+
+
+def prepare_litebert(folder: Path, batch: Batch) -> Callable[[], float]:
+    keep_freed_memory()
+    torch.set_flush_denormal(True)
+    model = read_model(folder).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step() -> float:
+        loss = pretraining_loss(model, batch)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step
+
+
+def prepare_transformers(folder: Path, batch: Batch) -> Callable[[], float]:
+    from transformers import AutoModelForPreTraining
+
+    # Its pair head drops out a tenth of its input, which neither the paper nor LiteBERT does.
+    model = AutoModelForPreTraining.from_pretrained(folder, attn_implementation="sdpa", classifier_dropout_prob=0.0)
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    labels_T = torch.full_like(batch.token_ids_T, -100)
+    assert batch.predicted_positions_P is not None and batch.predicted_ids_P is not None
+    labels_T[batch.predicted_positions_P] = batch.predicted_ids_P
+    real_BL = batch.pad(torch.ones_like(labels_T))
+    inputs = {
+        "input_ids": batch.pad(batch.token_ids_T),
+        "attention_mask": real_BL,
+        "token_type_ids": batch.pad(batch.segment_ids_T),
+        "labels": batch.pad(labels_T).where(real_BL == 1, -100),
+        "sentence_order_label": batch.pair_labels_B,
+    }
+
+    def step() -> float:
+        loss = model(**inputs).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step
+
+
+SIDES = {"litebert": prepare_litebert, "transformers": prepare_transformers}
+
+
+def work(side: str, name: str, folder: str, threads: str) -> None:
+    """A worker: takes a step for each line it reads and answers with its time, its loss and the peak memory so far."""
+    torch.set_num_threads(int(threads))
+    step = SIDES[side](Path(folder), make_batch(ROWS[name]))
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        loss = step()
+        seconds = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"seconds": seconds, "loss": loss, "peak": peak}), flush=True)
+
+
+@contextmanager
+def start_worker(side: str, name: str, folder: str, threads: int) -> Iterator[Callable[[], dict[str, float]]]:
+    command = [sys.executable, __file__, "--worker", side, name, folder, str(threads)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def step() -> dict[str, float]:
+            print(file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())
+
+        yield step
+        process.stdin.close()
+
+
+def measure_peak() -> float:
+    """The machine's fp32 matrix-product speed right now, in FLOP/s: the best of a few large products."""
+    matrix = torch.randn(2048, 2048)
+    out = torch.empty_like(matrix)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        torch.mm(matrix, matrix, out=out)
+        times.append(time.perf_counter() - start)
+    return 2 * 2048**3 / min(times)
+
+
+def compare(name: str, options: Options) -> dict[str, float]:
+    row, batch = ROWS[name], make_batch(ROWS[name])
+    measured: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+    peaks = []
+    with tempfile.TemporaryDirectory() as folder:
+        torch.manual_seed(0)
+        write_model(Model(row.config, PRETRAINING), folder)
+        with (
+            start_worker("litebert", name, folder, options.threads) as ours,
+            start_worker("transformers", name, folder, options.threads) as theirs,
+        ):
+            first = ours()["loss"], theirs()["loss"]
+            assert abs(first[0] - first[1]) < 1e-4, f"the two compute different losses: {first}"
+            for _ in range(options.rounds):
+                peaks.append(measure_peak())
+                measured["litebert"].append(ours())
+                measured["transformers"].append(theirs())
+    peak = statistics.median(peaks)
+    figures = {"padding": 1 - batch.num_tokens / (row.length * row.num_sequences), "gemm_gflops": peak / 1e9}
+    for side, steps in measured.items():
+        seconds = statistics.median(step["seconds"] for step in steps)
+        figures[f"{side}_tokens_per_second"] = batch.num_tokens / seconds
+        figures[f"{side}_share_of_peak"] = count_flops(row, batch) / seconds / peak
+        figures[f"{side}_peak_gib"] = steps[-1]["peak"] / 2**30
+    ratios = [b["seconds"] / a["seconds"] for a, b in zip(*measured.values(), strict=True)]
+    figures |= {"ratio": statistics.median(ratios), "ratio_low": min(ratios), "ratio_high": max(ratios)}
+    figures["memory_ratio"] = figures["litebert_peak_gib"] / figures["transformers_peak_gib"]
+    return figures
+
+
+def main() -> None:
+    options = tyro.cli(Options, description=__doc__)
+    torch.set_num_threads(options.threads)
+    table = Table("model, length", "padding", "GEMM peak", "transformers", "LiteBERT", "ratio (lowest to highest)",
+                  "of peak, theirs", "ours", "memory, theirs", "ours", "ratio")  # fmt: skip
+    results = {}
+    for name in options.rows:
+        figures = results[name] = compare(name, options)
+        table.add_row(
+            name,
+            f"{figures['padding']:.0%}",
+            f"{figures['gemm_gflops']:.0f} GFLOP/s",
+            f"{figures['transformers_tokens_per_second']:,.0f} tok/s",
+            f"{figures['litebert_tokens_per_second']:,.0f} tok/s",
+            f"{figures['ratio']:.2f} ({figures['ratio_low']:.2f} to {figures['ratio_high']:.2f})",
+            f"{figures['transformers_share_of_peak']:.2f}",
+            f"{figures['litebert_share_of_peak']:.2f}",
+            f"{figures['transformers_peak_gib']:.2f} GiB",
+            f"{figures['litebert_peak_gib']:.2f} GiB",
+            f"{figures['memory_ratio']:.2f}",
+        )
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        work(*sys.argv[2:])
+    else:
+        main()

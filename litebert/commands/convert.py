@@ -1,0 +1,74 @@
+"""Write a model folder that Hugging Face opens, from another folder, a TensorFlow checkpoint, or a preset.
+
+SRC is a model folder (safetensors or an old pytorch_model.bin), the folder or prefix of one of Google's TensorFlow
+checkpoints, or the name of a preset, for a model with random weights and the two pre-training heads. Vocabulary files beside
+the source are copied.
+
+Examples:
+    litebert convert albert_base/model.ckpt-best my-albert
+    litebert convert albert-nano my-nano --seed 1
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from litebert.models.heads import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    src: tyro.conf.Positional[str]
+    """A model folder, a TensorFlow checkpoint, or a preset."""
+    dst: tyro.conf.Positional[Path]
+    """The folder to write; it must not hold a model yet."""
+    activation: Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"] | None = None
+    """Replace what the source's config says, for version 1 folders that say erf."""
+    num_heads: int | None = None
+    """Replace what the source's config says, for xlarge folders."""
+    seed: int = 0
+    """For a preset's random weights."""
+
+
+def run(options: Options) -> None:
+    from litebert.config import require
+    from litebert.models.folder import find_folder, write_model
+    from litebert.text.vocabulary import VOCABULARY_FILES
+
+    require(
+        not any((options.dst / name).exists() for name in ("config.json", "model.safetensors")),
+        f"{options.dst} holds a model already; choose another folder or remove it",
+    )
+    model = open_source(options)
+    write_model(model, options.dst)
+    folder = find_folder(Path(options.src))
+    copied = [name for name in VOCABULARY_FILES if folder and (folder / name).is_file()]
+    for name in copied:
+        assert folder is not None
+        shutil.copyfile(folder / name, options.dst / name)
+    heads = ", ".join(model.head_configs) or "none"
+    print(f"{options.dst}: {sum(p.numel() for p in model.parameters()):,} parameters; heads: {heads}", end="; ")
+    print("vocabulary: " + (", ".join(copied) or "none found beside the source"))
+
+
+def open_source(options: Options) -> "Model":
+    import torch
+
+    from litebert.config import override, require
+    from litebert.models.folder import read_model
+    from litebert.models.heads import PRETRAINING, Model
+    from litebert.models.tensorflow import find_checkpoint
+    from litebert.presets import find_preset
+
+    given = {"activation": options.activation, "num_heads": options.num_heads}
+    changes = {name: value for name, value in given.items() if value is not None}
+    path = Path(options.src)
+    if path.exists() or find_checkpoint(path) is not None:
+        return read_model(path, **changes)
+    require("/" not in options.src, f"{options.src} does not exist; give a model folder, a checkpoint or a preset")
+    torch.manual_seed(options.seed)
+    return Model(override(find_preset(options.src), changes), PRETRAINING)

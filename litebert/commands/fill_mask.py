@@ -1,0 +1,73 @@
+"""Fill in the blanks of a text with a model folder's masked-token head and vocabulary.
+
+Example:
+    litebert fill-mask my-albert "Paris is the [MASK] of France."
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    model: tyro.conf.Positional[Path]
+    """A model folder with a masked-token head and a vocabulary."""
+    text: tyro.conf.Positional[str]
+    """The text, with [MASK] for each blank."""
+    top: int = 5
+    """How many candidates to show for each blank."""
+    pieces: bool = False
+    """Take the text as pieces of the vocabulary, separated by spaces, for vocabularies that are not of words."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+def run(options: Options) -> None:
+    import torch
+
+    import litebert
+    from litebert.batch import Batch
+    from litebert.config import require
+
+    require(options.top > 0, f"--top is {options.top}; it must be at least 1")
+    require("[MASK]" in options.text, f"the text {options.text!r} has no [MASK]; put one where a word is missing")
+    model, vocabulary = litebert.open_model(options.model)
+    require(
+        "masked_token" in model.head_configs,
+        f"{options.model} has no masked-token head (its heads: {', '.join(model.head_configs) or 'none'})",
+    )
+    encode = vocabulary.look_up if options.pieces else vocabulary.encode
+    token_ids = vocabulary.add_special(encode(options.text))
+    masks = [place for place, token in enumerate(token_ids) if token == vocabulary.special.mask]
+    with torch.inference_mode():
+        logits_TV = model(Batch.pack([token_ids])).logits["masked_token"]
+    best = logits_TV[masks].softmax(dim=-1).topk(min(options.top, model.config.vocab_size))
+    found = [
+        [
+            {"piece": vocabulary.piece(int(token)), "probability": float(share)}
+            for share, token in zip(*row, strict=True)
+        ]
+        for row in zip(best.values, best.indices, strict=True)
+    ]
+    filled = list(token_ids)
+    for place, row in zip(masks, best.indices, strict=True):
+        filled[place] = int(row[0])
+    show(found, vocabulary.decode(filled[1:-1]), as_json=options.json)
+
+
+def show(found: list[list[dict[str, str | float]]], filled: str, *, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if as_json:
+        print(json.dumps({"masks": found, "filled": filled}, indent=2, ensure_ascii=False))
+        return
+    for number, candidates in enumerate(found, start=1):
+        table = Table("piece", "probability", title=f"[MASK] {number} of {len(found)}", title_justify="left")
+        for candidate in candidates:
+            table.add_row(str(candidate["piece"]), f"{candidate['probability']:.4f}")
+        Console().print(table)
+    print(filled)
