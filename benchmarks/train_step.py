@@ -2,10 +2,10 @@
 
     python benchmarks/train_step.py --rows base-128 tiny-128
 
-One step is forward, backward and AdamW of the masked-token and the pair loss. Both sides have the same weights, the same
-tokens, the same optimizer and the same threads; both must report the same loss, or the run is void. Each lives in a
-process of its own, so that memory is its own and neither profits from the other's allocator settings, and they take turns
-with a probe of the machine's matrix-product peak; medians over rounds are reported.
+One step is forward, backward and AdamW of the masked-token and the pair loss. Both sides have the same weights, tokens,
+optimizer and threads, and both must report the same loss, or the run is void. Each lives in a process of its own, so
+that memory is its own and neither profits from the other's allocator settings, and they take turns with a probe of the
+machine's matrix-product peak; medians over rounds are reported.
 """
 
 import json
@@ -73,7 +73,7 @@ class Options:
 
 
 def make_batch(row: Row) -> Batch:
-    """Random tokens in lengths like those of pre-training: most sequences full, about a tenth of the padded batch empty."""
+    """Random tokens in lengths like those of pre-training: most sequences full, a tenth of the padded batch empty."""
     for seed in range(10_000):
         draw = random.Random(seed)
         lengths = [row.length if draw.random() < 0.8 else draw.randint(2, row.length) for _ in range(row.num_sequences)]
@@ -95,7 +95,7 @@ def make_batch(row: Row) -> Batch:
 
 
 def count_flops(row: Row, batch: Batch) -> int:
-    """Useful matrix products of one step: real tokens, predicted positions, and a backward pass of twice the forward."""
+    """Useful matrix products of a step: real tokens, predicted positions, and a backward pass of twice the forward."""
     config = row.config
     encoder = sum(length * config.flops_per_token(length) for length in batch.lengths)
     assert batch.predicted_positions_P is not None

@@ -1,7 +1,7 @@
 """The `litebert` command: finds the command's file, reads its options, runs it.
 
-A command is a file in `litebert/commands/`: its docstring is its help, `Options` its options, `run` its work. Only the one
-that was asked for is imported.
+A command is a file in `litebert/commands/`: its docstring is its help, `Options` its options, `run` its work. Only the
+one that was asked for is imported.
 """
 
 import ast

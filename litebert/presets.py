@@ -7,8 +7,6 @@ from dataclasses import replace
 from litebert.config import nearest, require
 from litebert.models.encoder import EncoderConfig
 
-V1_DROPOUT = {"hidden_dropout": 0.1, "attention_dropout": 0.1}
-
 
 def albert_base_v2() -> EncoderConfig:
     """The paper's smallest: 12 layers of one block, 768 wide."""
@@ -32,17 +30,17 @@ def albert_xxlarge_v2() -> EncoderConfig:
 
 def albert_base_v1() -> EncoderConfig:
     """Version 1 differs by its dropout."""
-    return replace(albert_base_v2(), **V1_DROPOUT)
+    return with_dropout(albert_base_v2())
 
 
 def albert_large_v1() -> EncoderConfig:
     """Version 1 differs by its dropout."""
-    return replace(albert_large_v2(), **V1_DROPOUT)
+    return with_dropout(albert_large_v2())
 
 
 def albert_xlarge_v1() -> EncoderConfig:
     """Version 1 differs by its dropout."""
-    return replace(albert_xlarge_v2(), **V1_DROPOUT)
+    return with_dropout(albert_xlarge_v2())
 
 
 def albert_xxlarge_v1() -> EncoderConfig:
@@ -120,8 +118,12 @@ def bert_small() -> EncoderConfig:
     return twin(albert_small())
 
 
+def with_dropout(config: EncoderConfig) -> EncoderConfig:
+    return replace(config, hidden_dropout=0.1, attention_dropout=0.1)
+
+
 def rung(*, hidden_size: int, num_layers: int, vocab_size: int) -> EncoderConfig:
-    """ALBERT at laptop size. The paper's initialiser, 0.02, is for widths of 768 and more: here it scales with width."""
+    """ALBERT at laptop size. The paper's initialiser, 0.02, is for widths from 768: here it scales with the width."""
     return EncoderConfig(
         vocab_size=vocab_size,
         hidden_size=hidden_size,

@@ -1,8 +1,8 @@
 """Write a model folder that Hugging Face opens, from another folder, a TensorFlow checkpoint, or a preset.
 
 SRC is a model folder (safetensors or an old pytorch_model.bin), the folder or prefix of one of Google's TensorFlow
-checkpoints, or the name of a preset, for a model with random weights and the two pre-training heads. Vocabulary files beside
-the source are copied.
+checkpoints, or the name of a preset, for a model with random weights and the two pre-training heads. Vocabulary files
+beside the source are copied.
 
 Examples:
     litebert convert albert_base/model.ckpt-best my-albert
@@ -12,7 +12,7 @@ Examples:
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
@@ -65,7 +65,7 @@ def open_source(options: Options) -> "Model":
     from litebert.presets import find_preset
 
     given = {"activation": options.activation, "num_heads": options.num_heads}
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     path = Path(options.src)
     if path.exists() or find_checkpoint(path) is not None:
         return read_model(path, **changes)

@@ -4,7 +4,6 @@ Example:
     litebert fill-mask my-albert "Paris is the [MASK] of France."
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +30,7 @@ def run(options: Options) -> None:
     import litebert
     from litebert.batch import Batch
     from litebert.config import require
+    from litebert.display import print_json, print_table
 
     require(options.top > 0, f"--top is {options.top}; it must be at least 1")
     require("[MASK]" in options.text, f"the text {options.text!r} has no [MASK]; put one where a word is missing")
@@ -46,28 +46,16 @@ def run(options: Options) -> None:
         logits_TV = model(Batch.pack([token_ids])).logits["masked_token"]
     best = logits_TV[masks].softmax(dim=-1).topk(min(options.top, model.config.vocab_size))
     found = [
-        [
-            {"piece": vocabulary.piece(int(token)), "probability": float(share)}
-            for share, token in zip(*row, strict=True)
-        ]
-        for row in zip(best.values, best.indices, strict=True)
+        [{"piece": vocabulary.piece(token), "probability": share} for share, token in zip(*row, strict=True)]
+        for row in zip(best.values.tolist(), best.indices.tolist(), strict=True)
     ]
     filled = list(token_ids)
     for place, row in zip(masks, best.indices, strict=True):
         filled[place] = int(row[0])
-    show(found, vocabulary.decode(filled[1:-1]), as_json=options.json)
-
-
-def show(found: list[list[dict[str, str | float]]], filled: str, *, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    if as_json:
-        print(json.dumps({"masks": found, "filled": filled}, indent=2, ensure_ascii=False))
+    text = vocabulary.decode(filled[1:-1])
+    if options.json:
+        print_json({"masks": found, "filled": text})
         return
     for number, candidates in enumerate(found, start=1):
-        table = Table("piece", "probability", title=f"[MASK] {number} of {len(found)}", title_justify="left")
-        for candidate in candidates:
-            table.add_row(str(candidate["piece"]), f"{candidate['probability']:.4f}")
-        Console().print(table)
-    print(filled)
+        print_table(candidates, title=f"[MASK] {number} of {len(found)}")
+    print(text)

@@ -4,8 +4,7 @@ Example:
     litebert inspect my-albert
 """
 
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,29 +23,21 @@ class Options:
 
 
 def run(options: Options) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+    from litebert.display import print_json, print_table
     from litebert.models.folder import read_model
 
     model = read_model(options.model)
     rows = list_parts(model)
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print_json({"config": asdict(model.config), "parts": rows})
         return
-    table = Table("part", "shape")
-    for column in ("parameters", "used", "parameters x uses", "bytes"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        shape = " x ".join(map(str, row["shape"]))
-        table.add_row(row["part"], shape, *(f"{row[key]:,}" for key in ("parameters", "used", "total", "bytes")))
-    table.add_section()
-    sums = (sum(row[key] for row in rows) for key in ("parameters", "total", "bytes"))
-    parameters, total, size = (f"{value:,}" for value in sums)
-    table.add_row("all", "", parameters, "", total, size)
-    Console().print(table)
+    sums = {key: sum(row[key] for row in rows) for key in ("parameters", "total", "bytes")}
+    print_table(rows, total={key: sums.get(key, "") for key in rows[0]} | {"part": "all"})
     config = model.config
-    print(f"{config.num_layers} layers, sharing {config.sharing}; {config.activation}; {config.num_heads} heads")
+    print(
+        f"{config.num_layers} layers of {config.num_heads} heads, sharing {config.sharing}, {config.activation}; "
+        f"heads: {', '.join(model.head_configs) or 'none'}"
+    )
 
 
 def list_parts(model: "Model") -> list[dict[str, Any]]:
@@ -58,7 +49,7 @@ def list_parts(model: "Model") -> list[dict[str, Any]]:
         rows.append(
             {
                 "part": name,
-                "shape": list(parameter.shape),
+                "shape": " x ".join(map(str, parameter.shape)),
                 "parameters": size,
                 "used": used,
                 "total": size * used,

@@ -1,13 +1,12 @@
 """Print every preset: layers, widths, heads, sharing, parameters, size and cost.
 
-Parameters are those of the encoder with its pooler, as the paper counts them; the size on disk is theirs in 32 bits. FLOPs
-are of the matrix products of one forward pass, per token of a sequence of --length tokens.
+Parameters are those of the encoder with its pooler, as the paper counts them; the size on disk is theirs in 32 bits.
+FLOPs are of the matrix products of one forward pass, per token of a sequence of --length tokens.
 
 Example:
     litebert models --length 512
 """
 
-import json
 from dataclasses import dataclass
 
 
@@ -21,10 +20,9 @@ class Options:
 
 def run(options: Options) -> None:
     import torch
-    from rich.console import Console
-    from rich.table import Table
 
     from litebert.config import require
+    from litebert.display import print_json, print_table
     from litebert.models.heads import Model
     from litebert.presets import PRESETS
 
@@ -36,7 +34,7 @@ def run(options: Options) -> None:
             parameters = sum(parameter.numel() for parameter in Model(config).parameters())
         rows.append(
             {
-                "name": name,
+                "preset": name,
                 "layers": config.num_layers,
                 "hidden": config.hidden_size,
                 "embedding": config.embedding_size,
@@ -45,17 +43,8 @@ def run(options: Options) -> None:
                 "vocabulary": config.vocab_size,
                 "dropout": config.hidden_dropout,
                 "parameters": parameters,
-                "bytes": 4 * parameters,
-                "flops_per_token": config.flops_per_token(options.length),
+                "megabytes": 4 * parameters / 1e6,
+                "MFLOPs/token": config.flops_per_token(options.length) / 1e6,
             }
         )
-    if options.json:
-        print(json.dumps(rows, indent=2))
-        return
-    table = Table(*("preset", "layers", "hidden", "embedding", "heads", "sharing", "vocabulary", "dropout"))
-    for column in ("parameters", "on disk", "MFLOPs/token"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        *plain, parameters, size, flops = row.values()
-        table.add_row(*map(str, plain), f"{parameters:,}", f"{size / 1e6:,.1f} MB", f"{flops / 1e6:,.1f}")
-    Console().print(table)
+    (print_json if options.json else print_table)(rows)

@@ -28,6 +28,7 @@ from litebert.models.hub_config import (
     one_classifier,
     read_encoder_config,
     read_head_configs,
+    warn_of_dropout,
     warn_of_traps,
     write_config,
 )
@@ -45,7 +46,7 @@ def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **ch
     stored = read_stored(Path(path))
     family = find_family(stored.config, stored.tensors)
     config = override(read_encoder_config(stored.config, family, by_google=stored.by_google), changes)
-    warn_of_traps(family, config, by_google=stored.by_google)
+    warn_of_traps(family, config)
     tensors = tidy(stored, family, config)
     held = read_head_configs(stored.config, family, tensors)
     wanted = held if heads is None else list(heads)
@@ -65,6 +66,7 @@ def write_model(model: Model, path: str | Path) -> None:
     """Writes a folder that `AutoModel.from_pretrained` opens; files already there are replaced whole or not at all."""
     family = choose_family(model)
     one_classifier(model.head_configs)
+    warn_of_dropout(family, model.config)
     tensors = to_folder(model.state_dict(), name_tensors(family, model.config, model.state_dict()))
     if family == "albert" and not model.config.projection:
         # transformers' ALBERT always projects: an identity changes nothing.

@@ -222,7 +222,7 @@ def write_labels(heads: Mapping[HeadKind, HeadConfig]) -> dict[str, Any]:
     return content
 
 
-def warn_of_traps(family: Family, config: EncoderConfig, *, by_google: bool) -> None:
+def warn_of_traps(family: Family, config: EncoderConfig) -> None:
     """Says where a folder's own word is known to mislead. Nothing is changed: overrides are the user's to give."""
     if family != "albert":
         return
@@ -240,10 +240,13 @@ def warn_of_traps(family: Family, config: EncoderConfig, *, by_google: bool) -> 
             config.num_heads,
             48 - config.num_heads,
         )
-    if config.hidden_dropout > 0 and not by_google:
+
+
+def warn_of_dropout(family: Family, config: EncoderConfig) -> None:
+    if family == "albert" and config.hidden_dropout > 0:
         logger.warning(
             "hidden_dropout is %g: transformers' ALBERT never applies it after the feed-forward network; LiteBERT "
-            "does, like Google's code, so training differs from transformers' and inference does not",
+            "does, like Google's code: training this folder there differs from training it here, inference does not",
             config.hidden_dropout,
         )
 

@@ -1,7 +1,7 @@
 """Characters -> ids: opens the vocabulary that lies in a model folder.
 
-`spiece.model` is opened as ALBERT's, with Google's preparation of the text; `tokenizer.json` as it is; `vocab.txt` as BERT's
-WordPiece. `tokenizer_config.json` says whether text is lower-cased; it is, unless it says otherwise.
+`spiece.model` is opened as ALBERT's, with Google's preparation of the text; `tokenizer.json` as it is; `vocab.txt` as
+BERT's WordPiece. `tokenizer_config.json` says whether text is lower-cased; it is, unless it says otherwise.
 """
 
 import re
@@ -45,7 +45,7 @@ class Special(NamedTuple):
 
 
 class Vocabulary:
-    """Pieces and their ids. [CLS], [SEP] and [MASK] in a text stand for themselves, whatever the vocabulary calls them."""
+    """Pieces and their ids. [CLS], [SEP] and [MASK] in a text are the vocabulary's marks, whatever it calls them."""
 
     def __init__(
         self,
