@@ -145,30 +145,34 @@ class AnswerableSpanHead(nn.Module):
 
         `allowed_T` is true where an answer may lie: the first token and the paragraph.
         """
-        batch, hidden_TD = features.batch, features.hidden_TD
+        batch, hidden_BLD = features.batch, features.batch.pad(features.hidden_TD)
         allowed_T = torch.ones_like(batch.token_ids_T, dtype=torch.bool) if allowed_T is None else allowed_T
         forbidden_BL = ~batch.pad(allowed_T)
-        start_logits_BL = batch.pad(self.start(hidden_TD).squeeze(-1)).masked_fill(forbidden_BL, FORBIDDEN)
+        start_logits_BL = batch.pad(self.start(features.hidden_TD).squeeze(-1)).masked_fill(forbidden_BL, FORBIDDEN)
         if starts_B is None:
             starts_BS = start_logits_BL.topk(min(num_starts, max(batch.lengths)), dim=1).indices
         else:
             starts_BS = starts_B[:, None]
-        end_logits_BSL = self.score_ends(batch, hidden_TD, starts_BS).masked_fill(forbidden_BL[:, None], FORBIDDEN)
-        return Spans(start_logits_BL, starts_BS, end_logits_BSL, self.score_absence(batch, hidden_TD, start_logits_BL))
-
-    def score_ends(self, batch: Batch, hidden_TD: Tensor, starts_BS: Tensor) -> Tensor:
-        token_weight_DD, start_weight_DD = self.end_transform.weight.chunk(2, dim=1)
-        tokens_BLD = batch.pad(F.linear(hidden_TD, token_weight_DD, self.end_transform.bias))
-        start_hidden_BSD = hidden_TD[(batch.starts_B[:, None] + starts_BS).clamp(max=batch.num_tokens - 1)]
-        starts_BSD = F.linear(start_hidden_BSD, start_weight_DD)
-        logits_BSL: Tensor = self.end(self.end_norm(torch.tanh(tokens_BLD[:, None] + starts_BSD[:, :, None]))).squeeze(
-            -1
+        tokens_BLD = batch.pad(F.linear(features.hidden_TD, self.end_transform.weight[:, : hidden_BLD.shape[-1]]))
+        end_logits_BSL = self.score_ends(hidden_BLD, tokens_BLD, starts_BS)
+        return Spans(
+            start_logits_BL,
+            starts_BS,
+            end_logits_BSL.masked_fill(forbidden_BL[:, None], FORBIDDEN),
+            self.score_absence(hidden_BLD, start_logits_BL),
         )
-        return logits_BSL
 
-    def score_absence(self, batch: Batch, hidden_TD: Tensor, start_logits_BL: Tensor) -> Tensor:
-        expected_BD = torch.einsum("bl,bld->bd", start_logits_BL.softmax(dim=1), batch.pad(hidden_TD))
-        both_BX = torch.cat([expected_BD, hidden_TD[batch.starts_B]], dim=1)
+    def score_ends(self, hidden_BLD: Tensor, tokens_BLD: Tensor, starts_BS: Tensor) -> Tensor:
+        """`tokens_BLD` is the tokens' half of the first product."""
+        start_hidden_BSD = hidden_BLD.take_along_dim(starts_BS[..., None], dim=1)
+        start_weight_DD = self.end_transform.weight[:, hidden_BLD.shape[-1] :]
+        starts_BSD = F.linear(start_hidden_BSD, start_weight_DD, self.end_transform.bias)
+        transformed_BSLD = torch.tanh(tokens_BLD[:, None] + starts_BSD[:, :, None])
+        return self.end(self.end_norm(transformed_BSLD)).squeeze(-1)
+
+    def score_absence(self, hidden_BLD: Tensor, start_logits_BL: Tensor) -> Tensor:
+        expected_BD = torch.einsum("bl,bld->bd", start_logits_BL.softmax(dim=1), hidden_BLD)
+        both_BX = torch.cat([expected_BD, hidden_BLD[:, 0]], dim=1)
         return self.answer(self.answer_dropout(torch.tanh(self.answer_transform(both_BX)))).squeeze(-1)
 
 

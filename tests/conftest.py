@@ -1,0 +1,16 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Real corpora, benchmarks and weights; never a part of the project."""
+    folder = os.environ.get("LITEBERT_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("LITEBERT_DATA does not name a folder with real data")
+    return Path(folder)

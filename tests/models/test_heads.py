@@ -1,0 +1,128 @@
+import pytest
+import torch
+import transformers
+from transformers.models.xlnet.modeling_xlnet import (
+    XLNetPoolerAnswerClass,
+    XLNetPoolerEndLogits,
+    XLNetPoolerStartLogits,
+)
+
+from litebert.batch import Batch
+from litebert.config import UserError
+from litebert.models.encoder import EncoderConfig
+from litebert.models.heads import Features, HeadConfig, Model, Spans
+
+CONFIG = EncoderConfig(
+    vocab_size=61, embedding_size=16, hidden_size=32, num_layers=2, num_heads=4, feed_forward_size=64, num_positions=40,
+    initializer_range=0.2,
+)  # fmt: skip
+BATCH = Batch.pack([[2, 9, 8, 3], [2, 9, 10, 11, 12, 13, 3], [2, 20, 21, 22, 3]])
+
+
+def make_model(*heads: HeadConfig) -> Model:
+    torch.manual_seed(0)
+    return Model(CONFIG, heads).eval()
+
+
+def test_the_masked_token_head_scores_predicted_positions_only_and_is_tied_to_the_table() -> None:
+    model = make_model(HeadConfig(kind="masked_token"))
+    everywhere_TV = model(BATCH).logits["masked_token"]
+    assert everywhere_TV.shape == (16, 61)
+    positions_P = torch.tensor([1, 6, 14])
+    batch = Batch(
+        lengths=BATCH.lengths,
+        token_ids_T=BATCH.token_ids_T,
+        segment_ids_T=BATCH.segment_ids_T,
+        predicted_positions_P=positions_P,
+    )
+    torch.testing.assert_close(model(batch).logits["masked_token"], everywhere_TV[positions_P])
+    assert "heads.masked_token.words" not in model.state_dict()
+    before = everywhere_TV[:, 60]
+    with torch.no_grad():
+        model.encoder.embedding.words.weight[60] += 1
+    assert not torch.equal(model(BATCH).logits["masked_token"][:, 60], before)
+
+
+@pytest.mark.parametrize(
+    ("head", "shape"),
+    [
+        (HeadConfig(kind="pair"), (3, 2)),
+        (HeadConfig(kind="pair", num_classes=3), (3, 3)),
+        (HeadConfig(kind="classes", num_classes=5), (3, 5)),
+        (HeadConfig(kind="classes", num_classes=1), (3, 1)),
+        (HeadConfig(kind="choice"), (3, 1)),
+        (HeadConfig(kind="token_classes", num_classes=7), (16, 7)),
+        (HeadConfig(kind="span"), (16, 2)),
+    ],
+)
+def test_each_head_scores_what_it_should(head: HeadConfig, shape: tuple[int, ...]) -> None:
+    assert make_model(head)(BATCH).logits[head.kind].shape == shape
+
+
+def test_classifier_dropout_is_on_fine_tuning_heads_alone() -> None:
+    heads = [HeadConfig(kind="pair", dropout=0.5), HeadConfig(kind="classes", dropout=0.5)]
+    model = make_model(*heads).train()
+    first, second = model(BATCH).logits, model(BATCH).logits
+    assert torch.equal(first["pair"], second["pair"])
+    assert not torch.equal(first["classes"], second["classes"])
+
+
+def test_a_model_without_a_pooler_refuses_heads_that_need_it() -> None:
+    with pytest.raises(UserError, match="the heads classes read the pooled first token"):
+        Model(CONFIG, [HeadConfig(kind="classes")], pooler=False)
+
+
+@pytest.mark.parametrize("teacher_forced", [True, False])
+def test_the_answerable_span_head_equals_xlnets(teacher_forced: bool) -> None:
+    model = make_model(HeadConfig(kind="answerable_span"))
+    head = model.heads["answerable_span"]
+    torch.nn.init.normal_(head.end_norm.weight)
+    features = model.encode(BATCH)
+    allowed_T = torch.ones(16, dtype=torch.bool)
+    allowed_T[[1, 5, 12]] = False
+    starts_B = torch.tensor([2, 0, 3])
+
+    spans = head(features, starts_B=starts_B if teacher_forced else None, allowed_T=allowed_T)
+
+    start, end, answer = build_xlnet_head(head)
+    hidden_BLD = BATCH.pad(features.hidden_TD)
+    forbidden_BL = (~BATCH.pad(allowed_T)).float()
+    start_logits_BL = start(hidden_BLD, p_mask=forbidden_BL)
+    torch.testing.assert_close(spans.start_logits_BL, start_logits_BL, rtol=1e-5, atol=1e-5)
+    if not teacher_forced:
+        assert torch.equal(spans.starts_BS, start_logits_BL.topk(5, dim=-1).indices)
+    for number in range(spans.starts_BS.shape[1]):
+        ends_BL = end(hidden_BLD, start_positions=spans.starts_BS[:, number], p_mask=forbidden_BL)
+        allowed_BL = forbidden_BL == 0
+        torch.testing.assert_close(
+            spans.end_logits_BSL[:, number][allowed_BL], ends_BL[allowed_BL], rtol=1e-5, atol=1e-5
+        )
+        assert (spans.end_logits_BSL[:, number][~allowed_BL] < -1e29).all()
+    expected_BD = torch.einsum("bl,bld->bd", start_logits_BL.softmax(-1), hidden_BLD)
+    absence_B = answer(hidden_BLD, start_states=expected_BD, cls_index=torch.zeros(3, dtype=torch.long))
+    torch.testing.assert_close(spans.unanswerable_B, absence_B, rtol=1e-5, atol=1e-5)
+
+
+def build_xlnet_head(head: torch.nn.Module) -> tuple[torch.nn.Module, torch.nn.Module, torch.nn.Module]:
+    config = transformers.XLNetConfig(d_model=32, n_head=4, layer_norm_eps=1e-12)
+    start, end, answer = XLNetPoolerStartLogits(config), XLNetPoolerEndLogits(config), XLNetPoolerAnswerClass(config)
+    start.dense.load_state_dict(head.start.state_dict())
+    end.dense_0.load_state_dict(head.end_transform.state_dict())
+    end.LayerNorm.load_state_dict(head.end_norm.state_dict())
+    end.dense_1.load_state_dict(head.end.state_dict())
+    answer.dense_0.load_state_dict(head.answer_transform.state_dict())
+    answer.dense_1.load_state_dict(head.answer.state_dict())
+    return start, end, answer
+
+
+def test_answerable_spans_come_out_of_a_plain_call() -> None:
+    spans = make_model(HeadConfig(kind="answerable_span"))(BATCH).logits["answerable_span"]
+    assert isinstance(spans, Spans)
+    assert spans.end_logits_BSL.shape == (3, 5, 7) and spans.unanswerable_B.shape == (3,)
+
+
+def test_heads_can_be_called_one_by_one() -> None:
+    model = make_model(HeadConfig(kind="masked_token"), HeadConfig(kind="pair"))
+    features = model.encode(BATCH)
+    assert isinstance(features, Features)
+    assert torch.equal(model.heads["pair"](features), model(BATCH).logits["pair"])

@@ -1,0 +1,44 @@
+import pytest
+import torch
+
+from litebert.batch import Batch
+from litebert.config import UserError
+
+
+def test_padding_is_taken_out_and_put_back() -> None:
+    token_ids = torch.tensor([[7, 8, 9], [5, 0, 0], [6, 4, 0]])
+    batch = Batch.from_padded(token_ids, (token_ids != 0).long())
+    assert batch.lengths == (3, 1, 2)
+    assert batch.token_ids_T.tolist() == [7, 8, 9, 5, 6, 4]
+    assert batch.positions_T.tolist() == [0, 1, 2, 0, 0, 1]
+    assert batch.starts_B.tolist() == [0, 3, 4]
+    assert torch.equal(batch.pad(batch.token_ids_T), token_ids)
+
+
+def test_segments_are_kept_and_are_0_unless_given() -> None:
+    assert Batch.pack([[1, 2], [3]]).segment_ids_T.tolist() == [0, 0, 0]
+    assert Batch.pack([[1, 2], [3]], [[0, 1], [1]]).segment_ids_T.tolist() == [0, 1, 1]
+
+
+def test_reordering_moves_whole_sequences_and_says_where_each_token_was() -> None:
+    batch = Batch.pack([[1], [2, 3], [4, 5, 6]])
+    assert batch.longest_first == [2, 1, 0]
+    moved, tokens_T = batch.reorder(batch.longest_first)
+    assert moved.lengths == (3, 2, 1)
+    assert moved.token_ids_T.tolist() == [4, 5, 6, 2, 3, 1]
+    assert torch.equal(batch.token_ids_T[tokens_T], moved.token_ids_T)
+
+
+@pytest.mark.parametrize("mask", [[[0, 1, 1]], [[1, 0, 1]], [[0, 0, 0]]])
+def test_padding_anywhere_but_on_the_right_is_refused(mask: list[list[int]]) -> None:
+    with pytest.raises(UserError, match="row 0 of attention_mask .* put the padding on the right"):
+        Batch.from_padded(torch.ones(1, 3, dtype=torch.long), torch.tensor(mask))
+
+
+def test_an_empty_sequence_and_lengths_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UserError, match="none may be empty"):
+        Batch.pack([[1], []])
+    with pytest.raises(UserError, match="none may be empty"):
+        Batch.pack([])
+    with pytest.raises(UserError, match="segment_ids_T has shape"):
+        Batch.pack([[1, 2]], [[0]])

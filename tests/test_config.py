@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+
+from litebert.config import UserError, from_dict, override, read_json, write_json
+from litebert.models.encoder import EncoderConfig
+from litebert.models.heads import HeadConfig
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(UserError, match="no 'hiden_size' .did you mean 'hidden_size'"):
+        override(EncoderConfig(), {"hiden_size": 3})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("hidden_size", "768", "must be int"),
+        ("hidden_size", True, "must be int"),
+        ("hidden_size", 768.5, "must be int"),
+        ("hidden_dropout", "a lot", "must be float"),
+        ("activation", "gelu", "one of 'gelu_tanh'"),
+        ("projection", 1, "must be bool"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(key: str, value: object, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        override(EncoderConfig(), {key: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hidden_size": 0}, "hidden_size is 0"),
+        ({"num_heads": 7}, "hidden_size is 768, which 7 heads do not divide"),
+        ({"projection": False}, "needs a projection"),
+        ({"hidden_dropout": 1.0}, r"hidden_dropout is 1.0; it must be in \[0, 1\)"),
+        ({"layer_norm_epsilon": 0.0}, "layer_norm_epsilon is 0.0"),
+        ({"initializer_range": -0.1}, "initializer_range is -0.1"),
+        ({"sharing": "some"}, "sharing is 'some'; it must be all, none"),
+        ({"sharing": "groups=13"}, "M must be from 1 to num_layers, 12"),
+        ({"sharing": "0,1,2"}, "3 entries; num_layers is 12"),
+        ({"sharing": "0,2", "num_layers": 2}, "count up from 0 without gaps"),
+    ],
+)
+def test_an_impossible_value_is_refused_when_the_config_is_made(changes: dict[str, object], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        override(EncoderConfig(), changes)
+
+
+def test_an_int_is_a_float_and_a_list_of_json_is_a_tuple() -> None:
+    assert override(EncoderConfig(), {"hidden_dropout": 0}).hidden_dropout == 0
+    head = from_dict(HeadConfig, {"kind": "classes", "labels": ["no", "yes"]})
+    assert head.labels == ("no", "yes")
+
+
+def test_heads_refuse_what_they_cannot_mean() -> None:
+    with pytest.raises(UserError, match="choose 2 or 3"):
+        HeadConfig(kind="pair", num_classes=4)
+    with pytest.raises(UserError, match="1 labels for 2 classes"):
+        HeadConfig(kind="classes", labels=("one",))
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"a": 1', "[1, 2]", "\udcff"])
+def test_a_file_that_is_no_json_object_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UserError, match="config.json"):
+        read_json(file)
+
+
+def test_json_comes_back_as_written(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"name": "中文", "size": 3})
+    assert read_json(tmp_path / "a.json") == {"name": "中文", "size": 3}
