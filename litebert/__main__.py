@@ -8,6 +8,7 @@ import ast
 import contextlib
 import importlib
 import io
+import itertools
 import logging
 import sys
 from collections.abc import Sequence
@@ -85,14 +86,15 @@ def read_options(options: type[Any], name: str, help_text: str, arguments: list[
 
 
 def summarize(box: str) -> str:
-    """The first section of tyro's box, and its suggestion where it has one, on one line."""
-    rows = [line.strip("│ ") for line in box.splitlines() if line.startswith("│")]
-    sections = [section.split("\n") for section in "\n".join(rows).split("─" * 8)]
-    message = " ".join(row.strip() for row in sections[0] if row.strip("─ "))
-    suggestion = next((rows for rows in sections if "Perhaps you meant:" in rows), None)
-    if suggestion:
-        message += f" (perhaps you meant {suggestion[suggestion.index('Perhaps you meant:') + 1].strip()}?)"
-    return message
+    """The message in tyro's box, and its suggestion where it has one, on one line."""
+    rows = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    groups = itertools.groupby(rows, key=lambda row: bool(row) and not row.strip("─-"))
+    sections = [[row for row in group if row] for is_rule, group in groups if not is_rule]
+    if "│" not in box:  # where the terminal cannot draw boxes, the title is a section too
+        del sections[0]
+    message = " ".join(sections[0])
+    suggestion = next((rows[1] for rows in sections if rows[0] == "Perhaps you meant:"), None)
+    return f"{message} (perhaps you meant {suggestion}?)" if suggestion else message
 
 
 if __name__ == "__main__":

@@ -155,7 +155,8 @@ def open_wordpiece(file: Path, lower_case: bool) -> Vocabulary:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     try:
-        pieces = file.read_text(encoding="utf-8").splitlines()
+        # A piece may be a line separator of Unicode's, which str.splitlines would take for a line's end.
+        pieces = re.split(r"\r?\n", file.read_text(encoding="utf-8").rstrip("\r\n"))
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text ({error.reason} at byte {error.start}); copy it again") from None
     ids = {piece: index for index, piece in enumerate(pieces)}

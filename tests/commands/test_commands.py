@@ -1,0 +1,190 @@
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import litebert
+from litebert.__main__ import command_files, main
+from litebert.models.encoder import EncoderConfig
+from litebert.models.folder import read_model, write_model
+from litebert.models.heads import HeadConfig, Model
+from litebert.presets import PRESETS
+
+GOOGLE = Path(__file__).parents[1] / "models" / "data" / "tensorflow_albert"
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "capital", "of", "france", "paris", "is", "."]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model with a vocabulary that has learned one sentence by heart."""
+    torch.manual_seed(0)
+    config = EncoderConfig(
+        vocab_size=12, embedding_size=8, hidden_size=16, num_layers=2, num_heads=2, feed_forward_size=32,
+        num_positions=16, initializer_range=0.2,
+    )  # fmt: skip
+    model = Model(config, [HeadConfig(kind="masked_token")])
+    ids = torch.tensor([[2, 9, 10, 5, 6, 7, 8, 11, 3]])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for step in range(120):
+        hidden = ids.clone()
+        hidden[0, 1 + step % 7] = 4
+        loss = torch.nn.functional.cross_entropy(model(hidden).logits["masked_token"][0], ids[0])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    path = tmp_path / "model"
+    write_model(model, path)
+    (path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    main([str(argument) for argument in arguments])
+    return capsys.readouterr().out
+
+
+def refuse(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """What is said of a user's mistake: one line, and exit code 2."""
+    with pytest.raises(SystemExit) as exit_code:
+        main([str(argument) for argument in arguments])
+    assert exit_code.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1 and captured.err.startswith("litebert: ")
+    return captured.err
+
+
+def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = run(capsys, "--help")
+    assert run(capsys) == listed
+    for name in ("convert", "fill-mask", "inspect", "models"):
+        assert name in command_files()
+        assert sum(line.strip().startswith(name) for line in listed.splitlines()) == 1
+    assert litebert.__version__ in run(capsys, "--version")
+
+
+@pytest.mark.parametrize("name", command_files())
+def test_each_commands_help_shows_an_example(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    with pytest.raises(SystemExit) as exit_code:
+        main([name, "--help"])
+    assert exit_code.value.code == 0
+    shown = capsys.readouterr().out
+    assert "Example" in shown and f"litebert {name} " in shown
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    program = "import sys; from litebert.__main__ import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("modls",), "there is no command 'modls' (did you mean 'models'?)"),
+        (("models", "--lenght", "5"), "perhaps you meant --length"),
+        (("models", "--length", "five"), "'five'"),
+        (("models", "--length", "0"), "--length is 0; it must be at least 1"),
+        (("inspect",), "see litebert inspect --help"),
+        (("inspect", "nowhere"), "nowhere is not a folder"),
+        (("convert", "albert-nan", "x"), "did you mean 'albert-nano'"),
+        (("convert", "no/where", "x"), "no/where does not exist"),
+        (("fill-mask", "nowhere", "a [MASK]"), "nowhere has no vocabulary"),
+        (("fill-mask", "nowhere", "no blank"), "has no [MASK]"),
+        (("fill-mask", "nowhere", "a [MASK]", "--top", "0"), "--top is 0"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in refuse(capsys, *arguments)
+
+
+def test_models_prints_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    table = run(capsys, "models")
+    rows = json.loads(run(capsys, "models", "--json", "--length", "512"))
+    assert [row["preset"] for row in rows] == list(PRESETS)
+    for row in rows:
+        assert row["preset"] in table and f"{row['parameters']:,}" in table
+
+
+def test_inspect_counts_how_often_each_part_is_used(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    content = json.loads(run(capsys, "inspect", folder, "--json"))
+    rows = {row["part"]: row for row in content["parts"]}
+    assert rows["encoder.attentions.0.query_key_value.weight"]["used"] == 2
+    assert rows["encoder.embedding.words.weight"]["used"] == 2
+    assert rows["pooler.weight"]["used"] == 1
+    model = read_model(folder)
+    assert sum(row["parameters"] for row in rows.values()) == sum(p.numel() for p in model.parameters())
+    assert f"{sum(p.numel() for p in model.parameters()):,}" in run(capsys, "inspect", folder)
+
+
+def test_fill_mask_finds_what_was_learned(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    found = json.loads(run(capsys, "fill-mask", folder, "Paris is the [MASK] of France.", "--json", "--top", "3"))
+    assert [len(candidates) for candidates in found["masks"]] == [3]
+    assert found["masks"][0][0]["piece"] == "capital"
+    assert found["filled"] == "paris is the capital of france."
+    shown = run(capsys, "fill-mask", folder, "Paris is the [MASK] of France.")
+    assert "capital" in shown and "[MASK] 1 of 1" in shown
+    pieces = json.loads(run(capsys, "fill-mask", folder, "paris is the [MASK] of france .", "--pieces", "--json"))
+    assert pieces["masks"][0][0]["piece"] == "capital"
+
+
+def test_fill_mask_refuses_a_model_without_its_head_and_a_text_too_long(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
+) -> None:
+    assert "has 19 tokens; the model has 16 positions" in refuse(capsys, "fill-mask", folder, "[MASK] " + "the " * 16)
+    write_model(Model(read_model(folder).config, [HeadConfig(kind="classes")]), tmp_path / "classes")
+    shutil.copy(folder / "vocab.txt", tmp_path / "classes")
+    assert "has no masked-token head (its heads: classes)" in refuse(
+        capsys, "fill-mask", tmp_path / "classes", "[MASK]"
+    )
+
+
+def test_a_vocabulary_larger_than_the_model_is_refused(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    with (folder / "vocab.txt").open("a") as file:
+        file.write("extra\n")
+    assert "a vocabulary of 13 pieces and a model of 12" in refuse(capsys, "fill-mask", folder, "[MASK]")
+
+
+def test_convert_turns_googles_checkpoint_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = run(capsys, "convert", GOOGLE, tmp_path / "albert")
+    assert "heads: masked_token, pair" in said and "vocabulary: none found" in said
+    ours, theirs = read_model(tmp_path / "albert"), read_model(GOOGLE)
+    assert ours.config == theirs.config
+    for name, tensor in ours.state_dict().items():
+        assert torch.equal(tensor, theirs.state_dict()[name])
+
+
+def test_convert_copies_the_vocabulary_and_overrides_the_config(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
+) -> None:
+    said = run(capsys, "convert", folder, tmp_path / "copy", "--activation", "gelu_erf", "--num-heads", "4")
+    assert "vocabulary: vocab.txt" in said
+    model, vocabulary = litebert.open_model(tmp_path / "copy")
+    assert (model.config.activation, model.config.num_heads, vocabulary.size) == ("gelu_erf", 4, 12)
+
+
+def test_convert_makes_a_preset_and_overwrites_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, "convert", "albert-nano", tmp_path / "nano", "--seed", "3")
+    before = (tmp_path / "nano" / "model.safetensors").read_bytes()
+    assert "holds a model already" in refuse(capsys, "convert", "albert-nano", tmp_path / "nano")
+    assert (tmp_path / "nano" / "model.safetensors").read_bytes() == before
+    run(capsys, "convert", "albert-nano", tmp_path / "same", "--seed", "3")
+    assert (tmp_path / "same" / "model.safetensors").read_bytes() == before
+
+
+def test_interrupting_says_so_in_one_sentence(tmp_path: Path) -> None:
+    import signal
+
+    command = [sys.executable, "-m", "litebert", "convert", "bert-large", str(tmp_path / "large")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said and "interrupted" in said
+    assert not (tmp_path / "large" / "config.json").exists()
