@@ -172,7 +172,6 @@ class Encoder(nn.Module):
         )
         self.norms = nn.ModuleList(BlockNorms(config.hidden_size, config.layer_norm_epsilon) for _ in blocks)
         self.dropout = nn.Dropout(config.hidden_dropout)
-
         self.apply(partial(initialize, std=config.initializer_range))
 
     def forward(self, batch: Batch, *, keep_depths: bool = False, keep_attention_maps: bool = False) -> Encoded:
@@ -209,12 +208,22 @@ class Encoder(nn.Module):
         return norms.feed_forward(hidden_TD + transformed_TD)
 
     def check(self, batch: Batch) -> None:
+        """Refuses what the embedding tables do not reach; ids on a device are left to it, so as not to wait for it."""
         longest = max(batch.lengths)
         require(
             longest <= self.config.num_positions,
             f"a sequence has {longest} tokens; the model has {self.config.num_positions} positions: "
             "shorten it or split it into windows",
         )
+        if batch.token_ids_T.is_cpu and not torch.compiler.is_compiling():
+            tables = {"token": (batch.token_ids_T, self.config.vocab_size)}
+            tables["segment"] = (batch.segment_ids_T, self.config.num_segments)
+            for name, (ids_T, size) in tables.items():
+                lowest, highest = (int(value) for value in ids_T.aminmax())
+                require(
+                    lowest >= 0 and highest < size,
+                    f"the batch has {name} ids from {lowest} to {highest}; the model has {size}, counted from 0",
+                )
 
 
 def initialize(module: nn.Module, std: float) -> None:

@@ -8,7 +8,6 @@ by name. No pickle is ever written.
 import pickle
 import tempfile
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +18,8 @@ from torch import Tensor, nn
 
 from litebert.config import UserError, override, read_json, require, write_json
 from litebert.models import tensorflow
-from litebert.models.encoder import EncoderConfig, initialize
-from litebert.models.heads import POOLED_KINDS, HeadConfig, Model, make_head
+from litebert.models.encoder import EncoderConfig
+from litebert.models.heads import POOLED_KINDS, HeadConfig, Model, make_head, make_pooler
 from litebert.models.hub_config import (
     choose_family,
     find_family,
@@ -41,6 +40,7 @@ PROJECTION = "albert.encoder.embedding_hidden_mapping_in"
 def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **changes: Any) -> Model:
     """Opens a folder, with the heads it holds or with those asked for; what it lacks of them is made new, and said so.
 
+    The model comes in evaluation mode, as from transformers; call `train()` before training it.
     `changes` go to the encoder's config, for folders known to be wrong: `read_model(path, activation="gelu_tanh")`.
     """
     stored = read_stored(Path(path))
@@ -208,9 +208,8 @@ def exchange_heads(state: dict[str, Tensor], held: list[HeadConfig], model: Mode
         f"heads.{kind}": make_head(model.config, head) for kind, head in model.head_configs.items() if kind not in kept
     }
     if model.pooler is not None and "pooler.weight" not in state:
-        new["pooler"] = nn.Linear(model.config.hidden_size, model.config.hidden_size)
-    for part, module in new.items():
+        new["pooler"] = make_pooler(model.config)
+    for part in new:
         logger.warning("%s has no %s that fits; it is made new, with random weights", path, part)
-        module.apply(partial(initialize, std=model.config.initializer_range))
     made = {f"{part}.{name}": tensor for part, module in new.items() for name, tensor in module.state_dict().items()}
     return {name: made[name] if name in made else state[name] for name in model.state_dict()}

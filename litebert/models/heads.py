@@ -79,28 +79,19 @@ class MaskedTokenHead(nn.Module):
         return F.linear(self.prepare(features), features.words_VE, self.bias)
 
 
-class SequenceHead(nn.Module):
-    """Scores each sequence by its pooled first token: segment order, a class, a number, or how good a choice it is."""
+class LinearHead(nn.Module):
+    """One matrix over each sequence's pooled first token (segment order, a class, a number, how good a choice it is) or
+    over each token (its class; how well an answer starts and ends there, as for SQuAD 1.1).
+    """
 
-    def __init__(self, hidden_size: int, num_outputs: int, dropout: float) -> None:
+    def __init__(self, hidden_size: int, num_outputs: int, dropout: float, *, pooled: bool) -> None:
         super().__init__()
+        self.pooled = pooled
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_size, num_outputs)
 
     def forward(self, features: Features) -> Tensor:
-        return self.output(self.dropout(features.pooled_BD))
-
-
-class TokenHead(nn.Module):
-    """Scores each token: its class, or how well an answer starts and ends there (SQuAD 1.1)."""
-
-    def __init__(self, hidden_size: int, num_outputs: int, dropout: float) -> None:
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(hidden_size, num_outputs)
-
-    def forward(self, features: Features) -> Tensor:
-        return self.output(self.dropout(features.hidden_TD))
+        return self.output(self.dropout(features.pooled_BD if self.pooled else features.hidden_TD))
 
 
 class Spans(NamedTuple):
@@ -180,21 +171,23 @@ FORBIDDEN = -1e30
 
 
 def make_head(config: EncoderConfig, head: HeadConfig) -> nn.Module:
-    match head.kind:
-        case "masked_token":
-            return MaskedTokenHead(config)
-        case "pair":
-            return SequenceHead(config.hidden_size, head.num_classes, dropout=0.0)
-        case "classes":
-            return SequenceHead(config.hidden_size, head.num_classes, head.dropout)
-        case "choice":
-            return SequenceHead(config.hidden_size, 1, head.dropout)
-        case "token_classes":
-            return TokenHead(config.hidden_size, head.num_classes, head.dropout)
-        case "span":
-            return TokenHead(config.hidden_size, 2, dropout=0.0)
-        case "answerable_span":
-            return AnswerableSpanHead(config, head.dropout)
+    """A head with initialised weights."""
+    made: nn.Module
+    if head.kind == "masked_token":
+        made = MaskedTokenHead(config)
+    elif head.kind == "answerable_span":
+        made = AnswerableSpanHead(config, head.dropout)
+    else:
+        num_outputs = {"choice": 1, "span": 2}.get(head.kind, head.num_classes)
+        dropout = 0.0 if head.kind in ("pair", "span") else head.dropout
+        made = LinearHead(config.hidden_size, num_outputs, dropout, pooled=head.kind in POOLED_KINDS)
+    return made.apply(partial(initialize, std=config.initializer_range))
+
+
+def make_pooler(config: EncoderConfig) -> nn.Linear:
+    pooler = nn.Linear(config.hidden_size, config.hidden_size)
+    initialize(pooler, config.initializer_range)
+    return pooler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,11 +220,10 @@ class Model(nn.Module):
         self.config = config
         self.head_configs = {head.kind: head for head in heads}
         self.encoder = Encoder(config)
-        self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if pooler else None
+        self.pooler = make_pooler(config) if pooler else None
         self.heads = nn.ModuleDict({kind: make_head(config, head) for kind, head in self.head_configs.items()})
         unfed = [] if pooler else [kind for kind in self.head_configs if kind in POOLED_KINDS]
         require(not unfed, f"the heads {', '.join(unfed)} read the pooled first token, but the model has no pooler")
-        self.apply(partial(initialize, std=config.initializer_range))
 
     def encode(self, batch: Batch) -> Features:
         """What every head needs, for those who call heads one by one."""

@@ -88,9 +88,23 @@ def choose_family(model: Model) -> Family:
 
 def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google: bool) -> EncoderConfig:
     """The encoder's numbers; `by_google` if the config lay beside a TensorFlow checkpoint."""
-    ours = content.get("litebert", {})
     if family == "litebert":
-        return from_dict(EncoderConfig, ours.get("encoder", {}))
+        return from_dict(EncoderConfig, content.get("litebert", {}).get("encoder", {}))
+    check_content(content)
+    values = {ours: content[theirs] for ours, theirs in FIELDS.items() if theirs in content}
+    activation = content.get("hidden_act", "gelu" if family == "bert" else "gelu_new")
+    # Google's ALBERT calls the tanh form "gelu"; the hub's BERT means the erf form by it.
+    tanh_called_gelu = by_google and family == "albert" and activation == "gelu"
+    values["activation"] = "gelu_tanh" if tanh_called_gelu else ACTIVATIONS[activation]
+    if family == "bert":
+        values = {"hidden_dropout": 0.1, "attention_dropout": 0.1} | values  # BERT's defaults, where it says nothing
+        values |= {"embedding_size": content["hidden_size"], "projection": False, "sharing": "none"}
+    else:
+        values |= read_albert_values(content, by_google)
+    return from_dict(EncoderConfig, values | keep_own_sharing(content, values["sharing"], values["num_layers"]))
+
+
+def check_content(content: Mapping[str, Any]) -> None:
     missing = [key for key in REQUIRED if key not in content]
     require(not missing, f"config.json lacks {', '.join(missing)}; it is not a model's config")
     for key, neutral in UNSUPPORTED.items():
@@ -98,30 +112,28 @@ def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google
             content.get(key, neutral) in (neutral, None),
             f"config.json asks for {key} = {content.get(key)!r}, which LiteBERT's encoder does not compute",
         )
-    values = {ours: content[theirs] for ours, theirs in FIELDS.items() if theirs in content}
-    activation = content.get("hidden_act", "gelu" if family == "bert" else "gelu_new")
-    require(
-        activation in ACTIVATIONS, f"config.json says hidden_act {activation!r}; known are {', '.join(ACTIVATIONS)}"
-    )
-    # Google's code calls the tanh form "gelu", in ALBERT always (BERT's first release had the erf form).
-    tanh_called_gelu = by_google and family == "albert" and activation == "gelu"
-    values["activation"] = "gelu_tanh" if tanh_called_gelu else ACTIVATIONS[activation]
-    if family == "bert":
-        values |= {"embedding_size": content["hidden_size"], "projection": False, "sharing": "none"}
-        values = {"hidden_dropout": 0.1, "attention_dropout": 0.1} | values
-    else:
-        inner = content.get("inner_group_num", 1)
-        values["num_layers"] = content["num_hidden_layers"] * inner
-        values["embedding_size"] = content.get("embedding_size", 128)
-        # In TensorFlow the projection exists only where the widths differ; transformers always has one.
-        same_width = values["embedding_size"] == content["hidden_size"]
-        values["projection"] = ours.get("projection", not (by_google and same_width))
-        values["sharing"] = name_sharing(content["num_hidden_layers"], content.get("num_hidden_groups", 1), inner)
-    if "sharing" in ours and sharing_map(ours["sharing"], values["num_layers"]) == sharing_map(
-        values["sharing"], values["num_layers"]
-    ):
-        values["sharing"] = ours["sharing"]
-    return from_dict(EncoderConfig, values)
+    known, activation = ", ".join(ACTIVATIONS), content.get("hidden_act", "gelu")
+    require(activation in ACTIVATIONS, f"config.json says hidden_act {activation!r}; known are {known}")
+
+
+def read_albert_values(content: Mapping[str, Any], by_google: bool) -> dict[str, Any]:
+    """What ALBERT has beside BERT: the factorised embedding and the groups."""
+    num_layers, inner = content["num_hidden_layers"], content.get("inner_group_num", 1)
+    embedding_size = content.get("embedding_size", 128)
+    # In TensorFlow the projection exists only where the widths differ; transformers always has one.
+    projects = not (by_google and embedding_size == content["hidden_size"])
+    return {
+        "embedding_size": embedding_size,
+        "projection": content.get("litebert", {}).get("projection", projects),
+        "num_layers": num_layers * inner,
+        "sharing": name_sharing(num_layers, content.get("num_hidden_groups", 1), inner),
+    }
+
+
+def keep_own_sharing(content: Mapping[str, Any], sharing: str, num_layers: int) -> dict[str, str]:
+    """The name under which LiteBERT wrote the sharing, as long as it still means the same."""
+    own = content.get("litebert", {}).get("sharing", sharing)
+    return {"sharing": own} if sharing_map(own, num_layers) == sharing_map(sharing, num_layers) else {}
 
 
 def name_sharing(num_hidden_layers: int, num_hidden_groups: int, inner_group_num: int) -> str:

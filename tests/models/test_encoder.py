@@ -257,3 +257,13 @@ def test_flops_count_the_products_that_torch_counts() -> None:
     with counter, torch.no_grad(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         encoder(Batch.pack(make_sequences([24, 24])))
     assert counter.get_total_flops() == 48 * CONFIG.flops_per_token(24)
+
+
+@pytest.mark.parametrize(
+    ("token_ids", "segment_ids", "said"),
+    [([5, 61], [0, 0], "token ids from 5 to 61; the model has 61"), ([5, 6], [0, 2], "segment ids from 0 to 2"),
+     ([-1, 6], [0, 0], "token ids from -1 to 6")],
+)  # fmt: skip
+def test_ids_beyond_the_tables_are_refused(token_ids: list[int], segment_ids: list[int], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        make_model().encoder(Batch.pack([token_ids], [segment_ids]))

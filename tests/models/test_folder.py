@@ -45,7 +45,7 @@ def make_model(config: EncoderConfig, *heads: HeadConfig, seed: int = 0) -> Mode
     torch.manual_seed(seed)
     model = Model(config, heads).eval()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.1)
     return model
@@ -431,7 +431,7 @@ def test_a_failed_write_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest
 
 
 def released(folder: Path, **changes: Any) -> None:
-    """A folder whose config is that of a released size and whose weights are too few: warnings come before the weights."""
+    """A folder with the config of a released size and too few weights: warnings come before the weights."""
     write_model(make_model(ALBERT), folder)
     edit_config(folder, embedding_size=128, vocab_size=30000, **changes)
 
