@@ -40,7 +40,7 @@ BLANKS = [
     "The default [MASK] is None.",
     "Return true if the [MASK] is empty.",
 ]
-console = Console()
+console = Console(soft_wrap=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +217,7 @@ def main() -> None:
     config = replace(albert_nano(), vocab_size=vocabulary.size, num_layers=2, num_positions=128)
     model = Model(config, [HeadConfig(kind="masked_token")])
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    console.print(f"albert-nano: {parameters:,} parameters, {config.num_layers} layers of one block")
+    console.print(f"albert-nano at {config.num_layers} layers of its one block: {parameters:,} parameters")
     held_out_batches = make_batches(held_out, vocabulary, options, np.random.default_rng(1))
     before, _ = measure(model, held_out_batches)
     step, speed = train(model.train(), make_batches(train_tokens, vocabulary, options, random), options)

@@ -1,7 +1,8 @@
 """LiteBERT: ALBERT, complete and fast.
 
     model, vocabulary = litebert.open_model("path/to/folder")
-    output = model(Batch.pack([vocabulary.encode("Two lines open a model.")]))
+    token_ids = vocabulary.add_special(vocabulary.encode("Two lines open a model."))
+    output = model(litebert.batch.Batch.pack([token_ids]))
 
 `import litebert` is quick: torch is imported when a model is first opened.
 """
@@ -23,10 +24,10 @@ def open_model(path: str | Path, **changes: Any) -> "tuple[Model, Vocabulary]":
     encoder's config, for folders known to be wrong: `open_model(path, activation="gelu_tanh")`.
     """
     from litebert.config import require
-    from litebert.models.folder import read_model
+    from litebert.models.folder import find_folder, read_model
     from litebert.text.vocabulary import open_vocabulary
 
-    vocabulary = open_vocabulary(path)
+    vocabulary = open_vocabulary(find_folder(Path(path)))
     model = read_model(path, **changes)
     require(
         vocabulary.size <= model.config.vocab_size,

@@ -36,10 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"litebert: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("litebert: interrupted; nothing half-written was left in place", file=sys.stderr)
+        print("litebert: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
+    except OSError as error:
+        print(f"litebert: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def command_files() -> dict[str, Path]:

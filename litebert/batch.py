@@ -67,13 +67,6 @@ class Batch:
         """Each token's position within its own sequence."""
         return torch.cat([torch.arange(length) for length in self.lengths]).to(self.token_ids_T.device)
 
-    @cached_property
-    def padded_positions_T(self) -> Tensor:
-        """Each token's row in the same batch padded to its longest sequence and flattened."""
-        longest = max(self.lengths)
-        rows = [torch.arange(length) + row * longest for row, length in enumerate(self.lengths)]
-        return torch.cat(rows).to(self.token_ids_T.device)
-
     @classmethod
     def pack(cls, sequences: Sequence[Sequence[int]], segments: Sequence[Sequence[int]] | None = None) -> "Batch":
         """Lays lists of token ids end to end; every token is in segment 0 unless `segments` says otherwise."""
@@ -107,11 +100,16 @@ class Batch:
             segment_ids_T=(torch.zeros_like(token_ids_BL) if segment_ids_BL is None else segment_ids_BL)[kept_BL],
         )
 
-    def pad(self, values_TX: Tensor) -> Tensor:
-        """Values per packed token -> per sequence and position, with zeros where there is no token."""
-        shape = (self.num_sequences, max(self.lengths))
-        padded = values_TX.new_zeros(shape[0] * shape[1], *values_TX.shape[1:])
-        return padded.index_copy(0, self.padded_positions_T, values_TX).view(*shape, *values_TX.shape[1:])
+    def pad(self, values_TX: Tensor, width: int | None = None) -> Tensor:
+        """Values per packed token -> per sequence and position, with zeros where there is no token.
+
+        As wide as the longest sequence, unless a `width` is given.
+        """
+        width = width or max(self.lengths)
+        sequences_T = torch.repeat_interleave(torch.arange(self.num_sequences), torch.tensor(self.lengths))
+        places_T = sequences_T.to(self.positions_T.device) * width + self.positions_T
+        padded = values_TX.new_zeros(self.num_sequences * width, *values_TX.shape[1:])
+        return padded.index_copy(0, places_T, values_TX).view(self.num_sequences, width, *values_TX.shape[1:])
 
     @property
     def longest_first(self) -> list[int]:

@@ -36,6 +36,9 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     """A config from what JSON held; keys it does not have and values of the wrong type are refused."""
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     check_values(kind, values)
+    needed = [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]  # type: ignore[arg-type]
+    missing = [name for name in needed if name not in values]
+    require(not missing, f"{kind.__name__} lacks {', '.join(missing)}")
     return kind(**values)
 
 

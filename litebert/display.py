@@ -17,14 +17,15 @@ def print_table(rows: Rows, *, title: str | None = None, total: Mapping[str, Any
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(title) if title else None, title_justify="left")
     for key, value in rows[0].items():
         table.add_column(key, justify="right" if isinstance(value, int | float) else "left", no_wrap=True)
     for row in [*rows, *([total] if total else [])]:
         if row is total:
             table.add_section()
-        table.add_row(*(show(value) for value in row.values()))
+        table.add_row(*(Text(show(value)) for value in row.values()))
     wide = Console(width=10_000)
     Console(width=Measurement.get(wide, wide.options, table).maximum).print(table)
 

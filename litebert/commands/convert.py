@@ -9,7 +9,6 @@ Examples:
     litebert convert albert-nano my-nano --seed 1
 """
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,7 +36,7 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
     from litebert.models.folder import find_folder, write_model
-    from litebert.text.vocabulary import VOCABULARY_FILES
+    from litebert.text.vocabulary import copy_vocabulary
 
     require(
         not any((options.dst / name).exists() for name in ("config.json", "model.safetensors")),
@@ -45,11 +44,7 @@ def run(options: Options) -> None:
     )
     model = open_source(options)
     write_model(model, options.dst)
-    folder = find_folder(Path(options.src))
-    copied = [name for name in VOCABULARY_FILES if folder and (folder / name).is_file()]
-    for name in copied:
-        assert folder is not None
-        shutil.copyfile(folder / name, options.dst / name)
+    copied = copy_vocabulary(find_folder(Path(options.src)), options.dst)
     heads = ", ".join(model.head_configs) or "none"
     print(f"{options.dst}: {sum(p.numel() for p in model.parameters()):,} parameters; heads: {heads}", end="; ")
     print("vocabulary: " + (", ".join(copied) or "none found beside the source"))

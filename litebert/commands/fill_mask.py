@@ -43,8 +43,8 @@ def run(options: Options) -> None:
     token_ids = vocabulary.add_special(encode(options.text))
     masks = [place for place, token in enumerate(token_ids) if token == vocabulary.special.mask]
     with torch.inference_mode():
-        logits_TV = model(Batch.pack([token_ids])).logits["masked_token"]
-    best = logits_TV[masks].softmax(dim=-1).topk(min(options.top, model.config.vocab_size))
+        logits_TV = model(Batch.pack([token_ids])).logits["masked_token"][:, : vocabulary.size]
+    best = logits_TV[masks].softmax(dim=-1).topk(min(options.top, vocabulary.size))
     found = [
         [{"piece": vocabulary.piece(token), "probability": share} for share, token in zip(*row, strict=True)]
         for row in zip(best.values.tolist(), best.indices.tolist(), strict=True)

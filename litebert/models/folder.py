@@ -52,9 +52,9 @@ def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **ch
     wanted = held if heads is None else list(heads)
 
     model = make_skeleton(config, held, pooler=has_pooler(tensors))
-    names = name_tensors(family, config, model.state_dict())
+    names = name_tensors(family, config, model.state_dict(), stored.config.get("inner_group_num", 1))
     check_tensors(stored.path, tensors, to_folder(model.state_dict(), names))
-    state = {name: tensor.float() for name, tensor in from_folder(tensors, names).items()}
+    state = from_folder(tensors, names)
     if wanted != held:
         model = make_skeleton(config, wanted, pooler="pooler.weight" in state)
         state = exchange_heads(state, held, model, stored.path)
@@ -65,9 +65,12 @@ def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **ch
 def write_model(model: Model, path: str | Path) -> None:
     """Writes a folder that `AutoModel.from_pretrained` opens; files already there are replaced whole or not at all."""
     family = choose_family(model)
-    one_classifier(model.head_configs)
+    if family != "litebert":
+        one_classifier(model.head_configs)
     warn_of_dropout(family, model.config)
-    tensors = to_folder(model.state_dict(), name_tensors(family, model.config, model.state_dict()))
+    content = write_config(model, family)
+    names = name_tensors(family, model.config, model.state_dict(), content.get("inner_group_num", 1))
+    tensors = to_folder(model.state_dict(), names)
     if family == "albert" and not model.config.projection:
         # transformers' ALBERT always projects: an identity changes nothing.
         tensors[f"{PROJECTION}.weight"] = torch.eye(model.config.hidden_size)
@@ -76,17 +79,15 @@ def write_model(model: Model, path: str | Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path, prefix=".writing-") as unfinished:
         save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
-        write_json(Path(unfinished, "config.json"), write_config(model, family))
+        write_json(Path(unfinished, "config.json"), content)
         for name in ("model.safetensors", "config.json"):
             Path(unfinished, name).replace(path / name)
 
 
-def find_folder(path: Path) -> Path | None:
+def find_folder(path: Path) -> Path:
     """Where the files beside a model's weights lie: the folder itself, or that of a TensorFlow checkpoint."""
-    if path.is_dir():
-        return path
-    checkpoint = tensorflow.find_checkpoint(path)
-    return checkpoint.parent if checkpoint else None
+    checkpoint = None if path.is_dir() else tensorflow.find_checkpoint(path)
+    return checkpoint.parent if checkpoint else path
 
 
 class Stored(NamedTuple):
@@ -152,7 +153,8 @@ def tidy(stored: Stored, family: Family, config: EncoderConfig) -> dict[str, Ten
         if name.split(".")[0] in ("embeddings", "encoder", "pooler"):
             name = f"{family}.{name}"
         if not name.endswith(BUFFERS):
-            tensors[name] = tensor
+            require(tensor.is_floating_point(), f"{stored.path}: {name} is {tensor.dtype}; only plain floats are read")
+            tensors[name] = tensor.float()
     for copy, original in TIED.items():
         if (copied := tensors.pop(copy, None)) is not None:
             same = original not in tensors or torch.equal(copied, tensors[original])

@@ -201,14 +201,15 @@ class Output:
     depths: tuple[Tensor, ...] | None = None
     attention_maps: tuple[tuple[Tensor, ...], ...] | None = None
 
-    def pad(self, batch: Batch) -> "Output":
+    def pad(self, batch: Batch, width: int) -> "Output":
         """Everything per token, by row and column, with zeros at padding."""
+        pad = partial(batch.pad, width=width)
         per_token = ("masked_token", "token_classes", "span")
         return dataclasses.replace(
             self,
-            hidden=batch.pad(self.hidden),
-            logits={kind: batch.pad(value) if kind in per_token else value for kind, value in self.logits.items()},
-            depths=self.depths and tuple(batch.pad(hidden_TD) for hidden_TD in self.depths),
+            hidden=pad(self.hidden),
+            logits={kind: pad(value) if kind in per_token else value for kind, value in self.logits.items()},
+            depths=self.depths and tuple(map(pad, self.depths)),
         )
 
 
@@ -218,7 +219,9 @@ class Model(nn.Module):
     def __init__(self, config: EncoderConfig, heads: Iterable[HeadConfig] = (), *, pooler: bool = True) -> None:
         super().__init__()
         self.config = config
+        heads = list(heads)
         self.head_configs = {head.kind: head for head in heads}
+        require(len(self.head_configs) == len(heads), "a model has at most one head of each kind; remove the second")
         self.encoder = Encoder(config)
         self.pooler = make_pooler(config) if pooler else None
         self.heads = nn.ModuleDict({kind: make_head(config, head) for kind, head in self.head_configs.items()})
@@ -243,8 +246,9 @@ class Model(nn.Module):
         keep_attention_maps: bool = False,
     ) -> Output:
         """Takes a packed batch, or what transformers' tokenizers make: `input_ids, attention_mask, token_type_ids`."""
-        padded = isinstance(batch, Tensor)
+        width = None
         if isinstance(batch, Tensor):
+            width = batch.shape[1]
             batch = Batch.from_padded(batch, attention_mask, token_type_ids)
         encoded = self.encoder(batch, keep_depths=keep_depths, keep_attention_maps=keep_attention_maps)
         features = self.make_features(batch, encoded.hidden_TD)
@@ -255,4 +259,4 @@ class Model(nn.Module):
             depths=encoded.depths,
             attention_maps=encoded.attention_maps,
         )
-        return output.pad(batch) if padded else output
+        return output if width is None else output.pad(batch, width)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from litebert.config import from_dict, require
+from litebert.config import fits, from_dict, require
 from litebert.models.encoder import EncoderConfig, sharing_map
 from litebert.models.heads import HeadConfig, HeadKind, Model
 from litebert.models.names import Family, expand_groups, find_groups
@@ -89,7 +89,7 @@ def choose_family(model: Model) -> Family:
 def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google: bool) -> EncoderConfig:
     """The encoder's numbers; `by_google` if the config lay beside a TensorFlow checkpoint."""
     if family == "litebert":
-        return from_dict(EncoderConfig, content.get("litebert", {}).get("encoder", {}))
+        return from_dict(EncoderConfig, (content.get("litebert") or {}).get("encoder", {}))
     check_content(content)
     values = {ours: content[theirs] for ours, theirs in FIELDS.items() if theirs in content}
     activation = content.get("hidden_act", "gelu" if family == "bert" else "gelu_new")
@@ -107,6 +107,12 @@ def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google
 def check_content(content: Mapping[str, Any]) -> None:
     missing = [key for key in REQUIRED if key not in content]
     require(not missing, f"config.json lacks {', '.join(missing)}; it is not a model's config")
+    for key in (*REQUIRED, "embedding_size", "num_hidden_groups", "inner_group_num"):
+        require(
+            fits(content.get(key, 1), int), f"config.json says {key} {content.get(key)!r}; it must be a whole number"
+        )
+    for key, neutral in {"litebert": {}, "id2label": {}, "hidden_act": "gelu"}.items():
+        require(isinstance(content.get(key) or neutral, type(neutral)), f"config.json says {key} {content.get(key)!r}")
     for key, neutral in UNSUPPORTED.items():
         require(
             content.get(key, neutral) in (neutral, None),
@@ -124,7 +130,7 @@ def read_albert_values(content: Mapping[str, Any], by_google: bool) -> dict[str,
     projects = not (by_google and embedding_size == content["hidden_size"])
     return {
         "embedding_size": embedding_size,
-        "projection": content.get("litebert", {}).get("projection", projects),
+        "projection": (content.get("litebert") or {}).get("projection", projects),
         "num_layers": num_layers * inner,
         "sharing": name_sharing(num_layers, content.get("num_hidden_groups", 1), inner),
     }
@@ -132,7 +138,7 @@ def read_albert_values(content: Mapping[str, Any], by_google: bool) -> dict[str,
 
 def keep_own_sharing(content: Mapping[str, Any], sharing: str, num_layers: int) -> dict[str, str]:
     """The name under which LiteBERT wrote the sharing, as long as it still means the same."""
-    own = content.get("litebert", {}).get("sharing", sharing)
+    own = (content.get("litebert") or {}).get("sharing", sharing)
     return {"sharing": own} if sharing_map(own, num_layers) == sharing_map(sharing, num_layers) else {}
 
 
@@ -152,7 +158,7 @@ def name_sharing(num_hidden_layers: int, num_hidden_groups: int, inner_group_num
 def read_head_configs(content: Mapping[str, Any], family: Family, tensors: Mapping[str, Tensor]) -> list[HeadConfig]:
     """The heads a folder holds, by its tensors; their class counts by the tensors' shapes."""
     if family == "litebert":
-        return [from_dict(HeadConfig, head) for head in content.get("litebert", {}).get("heads", [])]
+        return [from_dict(HeadConfig, head) for head in (content.get("litebert") or {}).get("heads", [])]
     architecture = next(iter(content.get("architectures") or []), "")
     dropout = content.get("classifier_dropout_prob", content.get("classifier_dropout"))
     if dropout is None:
@@ -166,7 +172,8 @@ def read_head_configs(content: Mapping[str, Any], family: Family, tensors: Mappi
         has_classes = kind in ("pair", "classes", "token_classes")
         num_classes = len(tensors[mark]) if has_classes else 2
         labels = read_labels(content, num_classes) if kind in ("classes", "token_classes") else ()
-        heads.append(HeadConfig(kind=kind, num_classes=num_classes, dropout=dropout, labels=labels))
+        values = {"kind": kind, "num_classes": num_classes, "dropout": dropout, "labels": labels}
+        heads.append(from_dict(HeadConfig, values))
     return heads
 
 
@@ -250,7 +257,7 @@ def warn_of_traps(family: Family, config: EncoderConfig) -> None:
             "ALBERT-xlarge's head count is uncertain: the hub's config.json says 16, the one in Google's archive 32, "
             "and no tensor's shape depends on it; using %d, and if scores are low, open it with num_heads=%d",
             config.num_heads,
-            48 - config.num_heads,
+            16 if config.num_heads == 32 else 32,
         )
 
 

@@ -102,15 +102,17 @@ def expand_groups(num_hidden_layers: int, num_hidden_groups: int, inner_group_nu
     return tuple((block, block) for block in blocks)
 
 
-def name_tensors(family: Family, config: EncoderConfig, ours: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def name_tensors(
+    family: Family, config: EncoderConfig, ours: Iterable[str], inner_group_num: int
+) -> dict[str, tuple[str, ...]]:
     """Each of our tensors' names -> the names of the tensors it is made of in a folder."""
     if family == "litebert":
         return {name: (name,) for name in ours}
     modules = MODULES[family] | FINE_TUNING_MODULES
-    _, inner = find_groups(config) or (1, 1)
     for block in range(len(set(sharing_map(config.sharing, config.num_layers)))):
+        group, inner = divmod(block, inner_group_num)
         prefix = {
-            "albert": f"albert.encoder.albert_layer_groups.{block // inner}.albert_layers.{block % inner}",
+            "albert": f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}",
             "bert": f"bert.encoder.layer.{block}",
         }[family]
         for module, theirs in BLOCK_MODULES[family].items():

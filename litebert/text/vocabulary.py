@@ -5,6 +5,7 @@ BERT's WordPiece. `tokenizer_config.json` says whether text is lower-cased; it i
 """
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -98,13 +99,32 @@ def open_vocabulary(folder: str | Path) -> Vocabulary:
     folder = Path(folder)
     settings = folder / "tokenizer_config.json"
     lower_case = bool((read_json(settings) if settings.is_file() else {}).get("do_lower_case", True))
-    if (folder / "spiece.model").is_file():
-        return open_sentencepiece(folder / "spiece.model", lower_case)
+    if (sentencepiece := find_sentencepiece(folder)) is not None:
+        return open_sentencepiece(sentencepiece, lower_case)
     if (folder / "tokenizer.json").is_file():
         return open_tokenizer_json(folder / "tokenizer.json")
     if (folder / "vocab.txt").is_file():
         return open_wordpiece(folder / "vocab.txt", lower_case)
     raise UserError(f"{folder} has no vocabulary; put its spiece.model, tokenizer.json or vocab.txt there")
+
+
+def find_sentencepiece(folder: Path) -> Path | None:
+    """`spiece.model`, or the only .model of one of Google's archives, whose modules have it in `assets`."""
+    if (folder / "spiece.model").is_file():
+        return folder / "spiece.model"
+    found = [*folder.glob("*.model"), *folder.glob("assets/*.model"), *folder.glob("../assets/*.model")]
+    return found[0] if len(found) == 1 else None
+
+
+def copy_vocabulary(source: Path, target: Path) -> list[str]:
+    """Copies a folder's vocabulary files to another, under the names that Hugging Face looks for; says which."""
+    files = {name: source / name for name in VOCABULARY_FILES if (source / name).is_file()}
+    if (sentencepiece := find_sentencepiece(source)) is not None:
+        files["spiece.model"] = sentencepiece
+    for name, file in files.items():
+        if file.resolve() != (target / name).resolve():
+            shutil.copyfile(file, target / name)
+    return sorted(files)
 
 
 def find_special(ids: dict[str, int]) -> Special:
@@ -148,6 +168,8 @@ def open_tokenizer_json(file: Path) -> Vocabulary:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises nothing narrower
         raise UserError(f"{file} is not a tokenizer ({error}); copy it again") from None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
     return wrap_tokenizer(tokenizer)
 
 

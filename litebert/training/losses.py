@@ -1,6 +1,6 @@
 """What training minimises."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -8,19 +8,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from litebert.batch import Batch
-from litebert.config import require
+from litebert.config import UserError, require
 from litebert.models.heads import Features, MaskedTokenHead, Model
 
-# How many logits exist at one time: 16 MiB of them stay in the cache.
+# How many logits are made at a time, with as many softmaxes beside them: 32 MiB in all.
 CHUNK_SIZE = 1 << 22
 
 
 def pretraining_loss(model: Model, batch: Batch) -> Tensor:
     """ALBERT's: masked tokens plus, where the model has a pair head, the order of the segments, unweighted."""
     features = model.encode(batch)
-    head = model.heads["masked_token"]
-    assert isinstance(head, MaskedTokenHead)
-    loss = masked_token_loss(head, features)
+    require("masked_token" in model.heads, "the model has no masked-token head to pre-train; add one")
+    loss = masked_token_loss(cast(MaskedTokenHead, model.heads["masked_token"]), features)
     if "pair" in model.heads:
         require(batch.pair_labels_B is not None, "the model has a pair head, but the batch has no pair labels")
         loss = loss + F.cross_entropy(model.heads["pair"](features), batch.pair_labels_B)  # type: ignore[arg-type]
@@ -31,13 +30,13 @@ def masked_token_loss(head: MaskedTokenHead, features: Features) -> Tensor:
     """Mean cross-entropy at the predicted positions, without ever holding all their logits."""
     targets_P = features.batch.predicted_ids_P
     if targets_P is None or features.batch.predicted_positions_P is None:
-        raise ValueError("the batch says nothing of what is to be predicted")
+        raise UserError("the batch says nothing of what is to be predicted; give it predicted positions and ids")
     if torch.is_autocast_enabled(features.hidden_TD.device.type):
         return F.cross_entropy(head(features), targets_P)
     total = TiedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        head.prepare(features), features.words_VE, head.bias, targets_P
+        head.prepare(features), features.words_VE, head.bias, targets_P, torch.is_grad_enabled()
     )
-    return total / len(targets_P)
+    return total / max(1, len(targets_P))
 
 
 class TiedCrossEntropy(torch.autograd.Function):
@@ -48,11 +47,12 @@ class TiedCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, prepared_PE: Tensor, words_VE: Tensor, bias_V: Tensor, targets_P: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, prepared_PE: Tensor, words_VE: Tensor, bias_V: Tensor, targets_P: Tensor, with_gradients: bool
+    ) -> Tensor:
         total = prepared_PE.new_zeros(())
-        wanted = any(ctx.needs_input_grad)
         prepared_grad_PE, words_grad_VE, bias_grad_V = map(torch.zeros_like, (prepared_PE, words_VE, bias_V))
-        rows = min(len(prepared_PE), max(1, CHUNK_SIZE // len(words_VE)))
+        rows = max(1, min(len(prepared_PE), CHUNK_SIZE // len(words_VE)))
         buffers = prepared_PE.new_empty(2, rows, len(words_VE))
         for start in range(0, len(prepared_PE), rows):
             chunk = slice(start, start + rows)
@@ -61,7 +61,7 @@ class TiedCrossEntropy(torch.autograd.Function):
             torch.addmm(bias_V, prepared_PE[chunk], words_VE.t(), out=logits_PV)
             torch.log_softmax(logits_PV, dim=-1, out=log_shares_PV)
             total -= log_shares_PV.gather(1, targets_P1).sum()
-            if wanted:
+            if with_gradients:
                 grad_PV = log_shares_PV.exp_()  # softmax less one at the target is the gradient of the loss
                 grad_PV.scatter_add_(1, targets_P1, grad_PV.new_full(targets_P1.shape, -1.0))
                 torch.mm(grad_PV, words_VE, out=prepared_grad_PE[chunk])
@@ -73,4 +73,4 @@ class TiedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return *(saved * grad for saved in ctx.saved_tensors), None
+        return *(saved * grad for saved in ctx.saved_tensors), None, None

@@ -10,6 +10,7 @@ import torch
 
 import litebert
 from litebert.__main__ import command_files, main
+from litebert.display import print_table
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
@@ -175,6 +176,19 @@ def test_convert_makes_a_preset_and_overwrites_nothing(capsys: pytest.CaptureFix
     assert (tmp_path / "nano" / "model.safetensors").read_bytes() == before
     run(capsys, "convert", "albert-nano", tmp_path / "same", "--seed", "3")
     assert (tmp_path / "same" / "model.safetensors").read_bytes() == before
+
+
+def test_what_the_system_refuses_is_said_with_the_files_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    assert str(tmp_path / "file") in refuse(capsys, "convert", "albert-nano", tmp_path / "file" / "model")
+
+
+def test_pieces_with_brackets_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"piece": "[unused5]", "probability": 0.5}, {"piece": "[/b]", "probability": 0.25}])
+    shown = capsys.readouterr().out
+    assert "[unused5]" in shown and "[/b]" in shown
 
 
 def test_interrupting_says_so_in_one_sentence(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def configurations() -> st.SearchStrategy[EncoderConfig]:
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(config=configurations(), seed=st.integers(0, 9))
 def test_logits_equal_transformers_for_random_configurations(
     tmp_path_factory: pytest.TempPathFactory, config: EncoderConfig, seed: int
@@ -190,6 +190,34 @@ def test_folders_that_transformers_wrote_open_with_the_same_numbers(tmp_path: Pa
             assert_near(ours.logits["masked_token"], theirs.prediction_logits[REAL])
 
 
+@pytest.mark.parametrize(("layers", "groups", "inner"), [(6, 6, 2), (1, 1, 2), (4, 2, 3), (5, 2, 1), (6, 4, 1)])
+def test_groups_and_inner_groups_that_transformers_wrote_open_with_the_same_numbers(
+    tmp_path: Path, layers: int, groups: int, inner: int
+) -> None:
+    torch.manual_seed(1)
+    config = transformers.AlbertConfig(
+        vocab_size=61, embedding_size=16, hidden_size=32, num_attention_heads=4, intermediate_size=64,
+        num_hidden_layers=layers, num_hidden_groups=groups, inner_group_num=inner, initializer_range=0.2,
+    )  # fmt: skip
+    peer = transformers.AlbertModel(config).eval()
+    peer.save_pretrained(tmp_path)
+    model = read_model(tmp_path)
+    theirs = peer(**PADDED).last_hidden_state[REAL]
+    assert_near(model(TOKENS).hidden, theirs)
+    write_model(model, tmp_path / "again")
+    assert_near(open_in_transformers("AutoModel", tmp_path / "again")(**PADDED).last_hidden_state[REAL], theirs)
+
+
+def test_half_precision_is_read_as_float_and_integers_are_refused(tmp_path: Path) -> None:
+    model = make_model(replace(ALBERT, embedding_size=32, projection=False), *PRETRAINING)
+    write_model(model, tmp_path)
+    damage(tmp_path, lambda tensors: tensors.update({name: tensor.bfloat16() for name, tensor in tensors.items()}))
+    assert torch.equal(read_model(tmp_path).pooler.weight, model.pooler.weight.bfloat16().float())
+    damage(tmp_path, lambda tensors: tensors.update({"albert.pooler.bias": torch.ones(32, dtype=torch.int8)}))
+    with pytest.raises(UserError, match=r"albert.pooler.bias is torch.int8"):
+        read_model(tmp_path)
+
+
 def test_gradients_of_the_pretraining_loss_equal_transformers(tmp_path: Path) -> None:
     model = make_model(ALBERT, *PRETRAINING)
     write_model(model, tmp_path)
@@ -209,7 +237,7 @@ def test_gradients_of_the_pretraining_loss_equal_transformers(tmp_path: Path) ->
     ours.backward()
     assert_near(ours, theirs)
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    named = to_folder(gradients, name_tensors("albert", ALBERT, gradients))
+    named = to_folder(gradients, name_tensors("albert", ALBERT, gradients, 1))
     for name, parameter in peer.named_parameters():
         if "decoder" not in name:
             assert_near(named[name], parameter.grad)
@@ -338,7 +366,14 @@ def edit_config(folder: Path, **changes: Any) -> None:
         ({"num_attention_heads": 5}, "5 heads do not divide"),
         ({"num_hidden_groups": 4}, "num_hidden_groups 4"),
         ({"hidden_size": 64}, "misshapen"),
-        ({"vocab_size": "61"}, "EncoderConfig.vocab_size is '61'"),
+        ({"vocab_size": "61"}, "vocab_size '61'; it must be a whole number"),
+        ({"num_hidden_layers": 3.0}, "num_hidden_layers 3.0; it must be a whole number"),
+        ({"inner_group_num": None}, "inner_group_num None"),
+        ({"litebert": [1]}, "litebert"),
+        ({"id2label": ["a"]}, "id2label"),
+        ({"hidden_act": ["gelu"]}, "hidden_act"),
+        ({"hidden_dropout_prob": "0.1"}, "hidden_dropout is '0.1'"),
+        ({"classifier_dropout_prob": "0.1"}, "HeadConfig.dropout is '0.1'"),
     ],
 )
 def test_a_config_that_cannot_be_meant_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

@@ -36,7 +36,7 @@ def test_the_masked_token_head_scores_predicted_positions_only_and_is_tied_to_th
         predicted_positions_P=positions_P,
     )
     torch.testing.assert_close(model(batch).logits["masked_token"], everywhere_TV[positions_P])
-    assert "heads.masked_token.words" not in model.state_dict()
+    assert sum(name.startswith("heads.masked_token") for name in model.state_dict()) == 5
     before = everywhere_TV[:, 60]
     with torch.no_grad():
         model.encoder.embedding.words.weight[60] += 1
@@ -65,6 +65,11 @@ def test_classifier_dropout_is_on_fine_tuning_heads_alone() -> None:
     first, second = model(BATCH).logits, model(BATCH).logits
     assert torch.equal(first["pair"], second["pair"])
     assert not torch.equal(first["classes"], second["classes"])
+
+
+def test_two_heads_of_one_kind_are_refused() -> None:
+    with pytest.raises(UserError, match="at most one head of each kind"):
+        Model(CONFIG, [HeadConfig(kind="classes"), HeadConfig(kind="classes", num_classes=3)])
 
 
 def test_a_model_without_a_pooler_refuses_heads_that_need_it() -> None:

@@ -10,7 +10,7 @@ import transformers
 
 from litebert.config import UserError
 from litebert.text.normalize import normalize_albert
-from litebert.text.vocabulary import Vocabulary, open_vocabulary, split_comma
+from litebert.text.vocabulary import Vocabulary, copy_vocabulary, open_vocabulary, split_comma
 
 TEXT = "the quick brown fox jumps over the lazy dog, in 1984, in 2019, and in 3,000 other years. 中文 字符 über café"
 
@@ -80,6 +80,30 @@ def test_a_tokenizer_json_is_opened_as_it_is(tmp_path: Path) -> None:
     vocabulary = open_vocabulary(tmp_path)
     assert vocabulary.size == 7 and vocabulary.special.mask == 4
     assert vocabulary.encode("one [MASK] three two") == [5, 4, 1, 6]
+
+
+def test_padding_and_truncation_stored_in_a_tokenizer_json_are_not_applied(tmp_path: Path) -> None:
+    pieces = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "one": 5}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(pieces, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.enable_padding(length=4)
+    tokenizer.enable_truncation(4)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert open_vocabulary(tmp_path).encode("one") == [5]
+    assert open_vocabulary(tmp_path).encode("one " * 9) == [5] * 9
+
+
+@pytest.mark.parametrize("place", ["30k-clean.model", "assets/30k-clean.model"])
+def test_googles_vocabulary_is_found_under_its_own_name_and_copied_as_hugging_faces(
+    spiece: Path, tmp_path: Path, place: str
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / place).parent.mkdir(parents=True)
+    target.mkdir()
+    shutil.copy(spiece / "spiece.model", source / place)
+    assert open_vocabulary(source).size == 62
+    assert copy_vocabulary(source, target) == ["spiece.model"]
+    assert (target / "spiece.model").read_bytes() == (spiece / "spiece.model").read_bytes()
 
 
 def test_pieces_can_be_looked_up_and_unknown_ones_are_refused(wordpiece: Path) -> None:

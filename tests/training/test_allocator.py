@@ -25,5 +25,4 @@ def count_faults(choice: str) -> int:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the allocator is set on Linux alone")
 def test_freed_buffers_are_used_again_without_new_pages() -> None:
-    assert count_faults("default") > 1000
-    assert count_faults("keep") < 100
+    assert count_faults("keep") < count_faults("default") / 10

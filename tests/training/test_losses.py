@@ -3,8 +3,10 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from litebert.batch import Batch
+from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import PRETRAINING, HeadConfig, Model
 from litebert.training import losses
@@ -49,21 +51,24 @@ def test_the_chunked_gradient_is_the_derivative_of_the_value() -> None:
     torch.manual_seed(0)
     inputs = [torch.randn(*shape, dtype=torch.double, requires_grad=True) for shape in ((5, 3), (7, 3), (7,))]
     targets_P = torch.tensor([0, 6, 2, 2, 5])
-    assert torch.autograd.gradcheck(lambda *args: losses.TiedCrossEntropy.apply(*args, targets_P), inputs)
+    assert torch.autograd.gradcheck(lambda *args: losses.TiedCrossEntropy.apply(*args, targets_P, True), inputs)
 
 
 def test_a_hopeless_prediction_has_a_finite_loss() -> None:
     prepared = torch.tensor([[1000.0]], requires_grad=True)
     words = torch.tensor([[1.0], [-1.0]], requires_grad=True)
-    loss = losses.TiedCrossEntropy.apply(prepared, words, torch.zeros(2), torch.tensor([1]))
+    loss = losses.TiedCrossEntropy.apply(prepared, words, torch.zeros(2), torch.tensor([1]), True)
     assert loss.item() == 2000.0
 
 
 def test_without_gradients_only_the_value_is_computed() -> None:
     model = make_model(*PRETRAINING)
-    with torch.no_grad():
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
         loss = losses.pretraining_loss(model, BATCH)
-    assert not loss.requires_grad
+    with torch.no_grad(), FlopCounterMode(display=False) as of_forward:
+        model(BATCH)
+    assert counter.get_total_flops() == of_forward.get_total_flops()
     torch.testing.assert_close(loss, losses.pretraining_loss(model, BATCH).detach())
 
 
@@ -78,6 +83,19 @@ def test_a_batch_without_targets_is_refused() -> None:
         losses.pretraining_loss(make_model(*PRETRAINING), TOKENS)
     with pytest.raises(ValueError, match="no pair labels"):
         losses.pretraining_loss(make_model(*PRETRAINING), replace(BATCH, pair_labels_B=None))
+
+
+def test_a_batch_with_nothing_hidden_has_no_masked_token_loss() -> None:
+    nothing = torch.zeros(0, dtype=torch.long)
+    model = make_model(HeadConfig(kind="masked_token"))
+    loss = losses.pretraining_loss(model, replace(BATCH, predicted_positions_P=nothing, predicted_ids_P=nothing))
+    loss.backward()
+    assert loss.item() == 0 and not model.encoder.embedding.words.weight.grad.any()
+
+
+def test_a_model_without_the_head_is_refused() -> None:
+    with pytest.raises(UserError, match="no masked-token head"):
+        losses.pretraining_loss(make_model(HeadConfig(kind="pair")), BATCH)
 
 
 def test_training_compiles() -> None:
