@@ -7,7 +7,7 @@ weights it uses. Everything from "all" (ALBERT) to "none" (BERT) is the same mec
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -135,10 +135,28 @@ class Encoded:
         places_T = torch.argsort(tokens_T)
         places_B = sorted(range(len(order)), key=order.__getitem__)
         return Encoded(
-            self.hidden_TD[places_T],
-            self.depths and tuple(hidden_TD[places_T] for hidden_TD in self.depths),
+            permute(self.hidden_TD, places_T, tokens_T),
+            self.depths and tuple(permute(hidden_TD, places_T, tokens_T) for hidden_TD in self.depths),
             self.attention_maps and tuple(tuple(maps[place] for place in places_B) for maps in self.attention_maps),
         )
+
+
+class Permutation(torch.autograd.Function):
+    """Rows in another order. Their gradient is the rows in the first order; torch would add them up one by one."""
+
+    @staticmethod
+    def forward(ctx: Any, values_TX: Tensor, order_T: Tensor, inverse_T: Tensor) -> Tensor:
+        ctx.save_for_backward(order_T, inverse_T)
+        return values_TX.index_select(0, order_T)
+
+    @staticmethod
+    def backward(ctx: Any, grad_TX: Tensor) -> tuple[Tensor, None, None]:
+        order_T, inverse_T = ctx.saved_tensors
+        return permute(grad_TX, inverse_T, order_T), None, None
+
+
+def permute(values_TX: Tensor, order_T: Tensor, inverse_T: Tensor) -> Tensor:
+    return Permutation.apply(values_TX, order_T, inverse_T)  # type: ignore[no-untyped-call]
 
 
 class Encoder(nn.Module):
