@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from litebert.batch import Batch
-from litebert.models.encoder import EncoderConfig
+from litebert.models.encoder import Checkpointing, EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
 from litebert.training.allocator import keep_freed_memory
@@ -44,6 +44,7 @@ class Row:
     config: EncoderConfig
     length: int
     num_sequences: int
+    checkpointing: Checkpointing = "nothing"
 
 
 BASE = EncoderConfig()
@@ -54,17 +55,18 @@ TINY = EncoderConfig(
 ROWS = {
     "base-128": Row(BASE, 128, 8),
     "base-512": Row(BASE, 512, 4),
+    "base-512-recompute": Row(BASE, 512, 4, checkpointing="activations"),
     "small-128": Row(SMALL, 128, 32),
     "tiny-128": Row(TINY, 128, 64),
 }
-RowName = Literal["base-128", "base-512", "small-128", "tiny-128"]
+RowName = Literal["base-128", "base-512", "base-512-recompute", "small-128", "tiny-128"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Compares one training step of LiteBERT and of transformers."""
 
-    rows: tuple[RowName, ...] = ("base-128", "base-512", "small-128", "tiny-128")
+    rows: tuple[RowName, ...] = ("base-128", "base-512", "base-512-recompute", "small-128", "tiny-128")
     rounds: int = 7
     """How often the two take turns."""
     threads: int = 2
@@ -102,9 +104,10 @@ def count_flops(row: Row, batch: Batch) -> int:
     return 3 * (encoder + head)
 
 
-def prepare_litebert(folder: Path, batch: Batch) -> Callable[[], float]:
+def prepare_litebert(folder: Path, batch: Batch, checkpointing: Checkpointing) -> Callable[[], float]:
     keep_freed_memory()
     model = read_model(folder).train()
+    model.encoder.checkpointing = checkpointing
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step() -> float:
@@ -117,7 +120,7 @@ def prepare_litebert(folder: Path, batch: Batch) -> Callable[[], float]:
     return step
 
 
-def prepare_transformers(folder: Path, batch: Batch) -> Callable[[], float]:
+def prepare_transformers(folder: Path, batch: Batch, _: Checkpointing) -> Callable[[], float]:
     from transformers import AutoModelForPreTraining
 
     # Its pair head drops out a tenth of its input, which neither the paper nor LiteBERT does.
@@ -152,7 +155,8 @@ SIDES = {"litebert": prepare_litebert, "transformers": prepare_transformers}
 def work(side: str, name: str, folder: str, threads: str) -> None:
     """A worker: takes a step for each line it reads and answers with its time, its loss and the peak memory so far."""
     torch.set_num_threads(int(threads))
-    step = SIDES[side](Path(folder), make_batch(ROWS[name]))
+    row = ROWS[name]
+    step = SIDES[side](Path(folder), make_batch(row), row.checkpointing)
     for _ in sys.stdin:
         start = time.perf_counter()
         loss = step()

@@ -18,6 +18,10 @@ from litebert.config import require
 from litebert.models.layers import Attention, Embedding, FeedForward
 
 Activation = Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"]
+Checkpointing = Literal["nothing", "activations", "layers"]
+"""What training computes again in the backward pass instead of keeping it: the feed-forward networks' activated values
+(a quarter of a layer's memory, for one cheap operation), or all but each layer's input.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +169,7 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.checkpointing = False
-        """Whether to keep only each layer's input and compute its inside again in the backward pass."""
+        self.checkpointing: Checkpointing = "nothing"
         self.embedding = Embedding(
             vocab_size=config.vocab_size,
             num_positions=config.num_positions,
@@ -207,7 +210,7 @@ class Encoder(nn.Module):
         depths, maps = [hidden_TD], []
         for depth in range(self.config.num_layers):
             layer_maps: list[Tensor] | None = [] if keep_attention_maps else None
-            if self.checkpointing and self.training:
+            if self.checkpointing == "layers" and self.training:
                 hidden_TD = checkpoint(self.run_layer, depth, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)
             else:
                 hidden_TD = self.run_layer(depth, hidden_TD, batch.lengths, layer_maps)
@@ -222,7 +225,8 @@ class Encoder(nn.Module):
         norms = cast(BlockNorms, self.norms[block])
         attended_TD = self.dropout(self.attentions[attention](hidden_TD, lengths, maps))
         hidden_TD = norms.attention(hidden_TD + attended_TD)
-        transformed_TD = self.dropout(self.feed_forwards[feed_forward](hidden_TD))
+        recompute = self.checkpointing == "activations" and self.training
+        transformed_TD = self.dropout(self.feed_forwards[feed_forward](hidden_TD, recompute=recompute))
         return norms.feed_forward(hidden_TD + transformed_TD)
 
     def check(self, batch: Batch) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
 
@@ -95,5 +96,10 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.down = nn.Linear(feed_forward_size, hidden_size)
 
-    def forward(self, hidden_TD: Tensor) -> Tensor:
-        return self.down(self.activation(self.up(hidden_TD)))
+    def forward(self, hidden_TD: Tensor, *, recompute: bool = False) -> Tensor:
+        """With `recompute`, activated values are not kept for the backward pass but made again from their inputs."""
+        raised_TF = self.up(hidden_TD)
+        return checkpoint(self.lower, raised_TF, use_reentrant=False) if recompute else self.lower(raised_TF)
+
+    def lower(self, raised_TF: Tensor) -> Tensor:
+        return self.down(self.activation(raised_TF))
