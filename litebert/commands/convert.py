@@ -11,7 +11,7 @@ Examples:
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    src: tyro.conf.Positional[str]
+    src: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")]
     """A model folder, a TensorFlow checkpoint, or a preset."""
-    dst: tyro.conf.Positional[Path]
+    dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The folder to write; it must not hold a model yet."""
     activation: Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"] | None = None
     """Replace what the source's config says, for version 1 folders that say erf."""

@@ -6,15 +6,16 @@ Example:
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    model: tyro.conf.Positional[Path]
+    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A model folder with a masked-token head and a vocabulary."""
-    text: tyro.conf.Positional[str]
+    text: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
     """The text, with [MASK] for each blank."""
     top: int = 5
     """How many candidates to show for each blank."""
