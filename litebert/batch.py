@@ -2,10 +2,11 @@
 
 Shapes are suffixes of names, with one legend for the whole package:
 
-    T  packed tokens        B  sequences        L  length of a sequence, padded where attention needs it
+    T  packed tokens        B  sequences        L  positions of a sequence, or of the longest where they are padded
     P  predicted positions  V  vocabulary       C  classes
     E  embedding            D  hidden           F  feed-forward
-    H  attention heads      K  size of a head
+    H  attention heads      K  size of a head   S  starts of an answer that are considered
+    X  whatever has no letter of its own
 
 so `hidden_TD` holds one vector of the hidden size for every packed token, and `logits_PV` one score per vocabulary
 entry for every predicted position.

@@ -52,13 +52,13 @@ class Vocabulary:
         self,
         pieces: list[str],
         encode_plain: Callable[[str], list[int]],
-        decode_plain: Callable[[list[int]], str],
+        decode: Callable[[list[int]], str],
     ) -> None:
         self.pieces = pieces
         self.ids = {piece: index for index, piece in enumerate(pieces)}
         self.special = find_special(self.ids)
         self.encode_plain = encode_plain
-        self.decode_plain = decode_plain
+        self.decode = decode
         self.marks = {"[CLS]": self.special.cls, "[SEP]": self.special.sep, "[MASK]": self.special.mask}
 
     @property
@@ -90,9 +90,6 @@ class Vocabulary:
         ids = [self.special.cls, *first, self.special.sep]
         return ids if second is None else [*ids, *second, self.special.sep]
 
-    def decode(self, ids: list[int]) -> str:
-        return self.decode_plain(ids)
-
 
 def open_vocabulary(folder: str | Path) -> Vocabulary:
     """The vocabulary of a model folder."""
@@ -112,7 +109,8 @@ def find_sentencepiece(folder: Path) -> Path | None:
     """`spiece.model`, or the only .model of one of Google's archives, whose modules have it in `assets`."""
     if (folder / "spiece.model").is_file():
         return folder / "spiece.model"
-    found = [*folder.glob("*.model"), *folder.glob("assets/*.model"), *folder.glob("../assets/*.model")]
+    assets = folder.parent / "assets" if folder.name == "variables" else folder / "assets"
+    found = [*folder.glob("*.model"), *assets.glob("*.model")]
     return found[0] if len(found) == 1 else None
 
 
