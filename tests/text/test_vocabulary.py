@@ -93,11 +93,14 @@ def test_padding_and_truncation_stored_in_a_tokenizer_json_are_not_applied(tmp_p
     assert open_vocabulary(tmp_path).encode("one " * 9) == [5] * 9
 
 
-@pytest.mark.parametrize("place", ["30k-clean.model", "assets/30k-clean.model", "../assets/30k-clean.model"])
+@pytest.mark.parametrize(
+    ("folder", "place"),
+    [("archive", "30k-clean.model"), ("module", "assets/30k-clean.model"), ("variables", "../assets/30k-clean.model")],
+)
 def test_googles_vocabulary_is_found_under_its_own_name_and_copied_as_hugging_faces(
-    spiece: Path, tmp_path: Path, place: str
+    spiece: Path, tmp_path: Path, folder: str, place: str
 ) -> None:
-    source, target = tmp_path / "variables", tmp_path / "target"
+    source, target = tmp_path / folder, tmp_path / "target"
     source.mkdir()
     (source / place).parent.mkdir(exist_ok=True)
     target.mkdir()
