@@ -1,0 +1,185 @@
+"""Files on this machine and behind URLs, found, read and written alike.
+
+A local path is opened directly; `s3://`, `gs://`, `https://`, `memory://` and every other protocol goes through fsspec.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from litebert.config import UserError, require
+
+WILDCARDS = "*?["
+
+
+def is_url(path: str | Path) -> bool:
+    """Whether a path is behind a protocol; a `file://` URL is a local path."""
+    return "://" in str(path) and not str(path).startswith("file://")
+
+
+def local_path(path: str | Path) -> Path:
+    return Path(str(path).removeprefix("file://")).expanduser()
+
+
+def has_wildcard(path: str) -> bool:
+    return any(character in path for character in WILDCARDS)
+
+
+def find_files(pattern: str | Path) -> dict[str, int]:
+    """The files that a file, folder, wildcard pattern or URL names, in order, with their sizes in bytes.
+
+    A folder stands for all files below it; names that begin with a dot are left out, since systems and editors hide
+    their own files there. A pattern stands for the files that match it, and `**` for folders at any depth.
+    """
+    with explain(pattern, "found"):
+        found = find_remote(str(pattern)) if is_url(pattern) else find_local(local_path(pattern))
+    require(found or not has_wildcard(str(pattern)), f"no file matches {pattern}; correct the pattern")
+    require(found, f"the folder {pattern} holds no files; put some there or name another")
+    return dict(sorted(found.items()))
+
+
+def find_local(path: Path) -> dict[str, int]:
+    if path.is_dir():
+        return {str(file): measure(file) for file in walk_folder(path)}
+    # A name that exists is taken as it stands, also if it has brackets in it.
+    if has_wildcard(str(path)) and not path.exists():
+        literal = next(parent for parent in path.parents if not has_wildcard(str(parent)))
+        matches = literal.glob(str(path.relative_to(literal)))
+        return {str(file): measure(file) for file in matches if file.is_file()}
+    return {str(path): measure(path)}
+
+
+def measure(file: Path) -> int:
+    with explain(file, "found"):
+        return file.stat().st_size
+
+
+def walk_folder(folder: Path) -> Iterator[Path]:
+    """All files below a folder. Unlike Path.rglob it does not pass in silence over a folder that may not be entered."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
+
+
+def find_remote(url: str) -> dict[str, int]:
+    system, path = connect(url)
+    if system.isfile(path):
+        # One spelling for one file; a chain such as zip://a.txt::s3://bucket/b.zip has no other.
+        return {url if "::" in url else system.unstrip_protocol(path): system.size(path) or 0}
+    if has_wildcard(path):
+        found = system.glob(path, detail=True)
+    else:
+        system.info(path)  # raises for a folder that is not there, where `find` only finds nothing
+        below = system.find(path, detail=True)
+        found = {name: entry for name, entry in below.items() if "/." not in name.removeprefix(path)}
+    files = {name: entry for name, entry in found.items() if entry["type"] == "file"}
+    return {system.unstrip_protocol(name): entry["size"] or 0 for name, entry in files.items()}
+
+
+def connect(url: str) -> tuple[Any, str]:
+    """The file system behind a URL, and the URL's path in it."""
+    import fsspec
+
+    return fsspec.core.url_to_fs(url)
+
+
+def exists(path: str | Path) -> bool:
+    """Whether there is a file or folder at a path."""
+    if not is_url(path):
+        return local_path(path).exists()
+    with explain(path, "found"):
+        system, name = connect(str(path))
+        return system.exists(name)
+
+
+def open_file(path: str | Path) -> BinaryIO:
+    """A file to read bytes from."""
+    with explain(path, "read"):
+        if is_url(path):
+            system, name = connect(str(path))
+            return system.open(name, "rb")
+        return local_path(path).open("rb")
+
+
+@contextlib.contextmanager
+def replace_file(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write bytes to. It appears at `path`, whole, when the block ends, and not at all if the block fails."""
+    folder = Path(tempfile.gettempdir()) if is_url(path) else local_path(path).parent
+    # The name is ours alone, also among machines that share the folder.
+    temporary = folder / f".{Path(path).name}.{uuid.uuid4().hex}.tmp"
+    with explain(path, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = temporary.open("xb")
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with explain(path, "written"):
+            move_file(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def move_file(source: Path, target: str | Path) -> None:
+    if is_url(target):
+        system, name = connect(str(target))
+        system.put_file(str(source), name)
+    else:
+        source.replace(local_path(target))
+
+
+def write_file(path: str | Path, content: bytes) -> None:
+    """Writes a file whole or not at all."""
+    with replace_file(path) as file:
+        file.write(content)
+
+
+def fetch(path: str | Path) -> Path:
+    """A file on this machine: `path` itself, or a copy of the URL's, made anew when the sizes differ."""
+    if not is_url(path):
+        require(local_path(path).is_file(), f"{path} is not a file; correct the path")
+        return local_path(path)
+    found = find_files(path)
+    require(len(found) == 1, f"{path} is not one file but {len(found)}; name one of them")
+    ((url, size),) = found.items()
+    folder, name = url.rsplit("/", 1)
+    copy = cache_folder() / hashlib.sha256(folder.encode()).hexdigest()[:16] / name
+    if not (copy.is_file() and copy.stat().st_size == size > 0):
+        with open_file(url) as source, replace_file(copy) as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+    return copy
+
+
+def cache_folder() -> Path:
+    """Where copies of URLs are kept: the folder that LITEBERT_CACHE names, or ~/.cache/litebert."""
+    return Path(os.environ.get("LITEBERT_CACHE") or "~/.cache/litebert").expanduser()
+
+
+@contextlib.contextmanager
+def explain(path: str | Path, deed: str) -> Iterator[None]:
+    """Says in one sentence why a file cannot be `deed` ("found", "read", "written")."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; correct the path") from None
+    except PermissionError:
+        raise UserError(f"{path} cannot be {deed}: you have no permission; ask its owner for it") from None
+    except ImportError as error:
+        raise UserError(f"{path} cannot be {deed}: its protocol needs another package ({error})") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be {deed} ({error.strerror or error})") from None
+    except Exception as error:  # behind a URL, every protocol has errors of its own
+        if not is_url(path):
+            raise
+        raise UserError(f"{path} cannot be {deed} ({error}); check the URL and your access to it") from None

@@ -1,0 +1,180 @@
+import sys
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from litebert.config import UserError
+from litebert.files import exists, explain, fetch, find_files, is_url, open_file, replace_file, write_file
+
+
+@pytest.fixture(autouse=True)
+def empty_memory() -> None:
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture(params=["local", "file", "memory"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for files: a folder, the same by its URL, or the memory behind fsspec."""
+    return {"local": str(tmp_path), "file": f"file://{tmp_path}", "memory": "memory://root"}[request.param]
+
+
+def names(found: dict[str, int]) -> list[str]:
+    return [path.rsplit("/", 1)[-1] for path in found]
+
+
+def test_what_is_written_is_read(root: str) -> None:
+    path = f"{root}/deep/folder/a.bin"
+    assert not exists(path)
+    write_file(path, b"one")
+    write_file(path, b"other")
+    assert exists(path)
+    with open_file(path) as file:
+        assert file.read() == b"other"
+
+
+def test_a_folder_stands_for_all_files_below_it_in_order(root: str) -> None:
+    for name in ("b.txt", "a.txt", "deep/c.txt", ".hidden", ".git/d.txt"):
+        write_file(f"{root}/{name}", name.encode())
+    found = find_files(root)
+    assert names(found) == ["a.txt", "b.txt", "c.txt"]
+    assert list(found.values()) == [5, 5, 10]
+    for path in found:
+        with open_file(path) as file:
+            assert len(file.read()) == found[path]
+
+
+def test_a_pattern_stands_for_the_files_that_match_it(root: str) -> None:
+    for name in ("a.txt", "b.txt", "b.csv", "deep/c.txt"):
+        write_file(f"{root}/{name}", b"")
+    assert names(find_files(f"{root}/*.txt")) == ["a.txt", "b.txt"]
+    assert names(find_files(f"{root}/[b-z].*")) == ["b.csv", "b.txt"]
+    assert names(find_files(f"{root}/**/*.txt")) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_a_file_stands_for_itself_also_with_brackets_in_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "a[1].txt"
+    write_file(path, b"123")
+    assert find_files(path) == {str(path): 3}
+
+
+def test_relative_patterns_stay_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file(tmp_path / "a.txt", b"")
+    monkeypatch.chdir(tmp_path)
+    assert list(find_files("*.txt")) == list(find_files("a.txt")) == ["a.txt"]
+
+
+def test_a_file_behind_a_url_has_one_name(tmp_path: Path) -> None:
+    write_file("memory://root/a.txt", b"")
+    assert find_files("memory://root") == find_files("memory://root/a.txt") == find_files("memory://root/*")
+
+
+def test_only_other_protocols_are_urls(tmp_path: Path) -> None:
+    assert is_url("s3://bucket/a") and is_url("memory://a")
+    assert not any(map(is_url, ["file:///a", "a/b.txt", "C:\\a", tmp_path]))
+
+
+def test_local_files_do_without_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    write_file(tmp_path / "a.txt", b"text")
+    assert list(find_files(tmp_path).values()) == [4]
+    assert fetch(f"file://{tmp_path}/a.txt") == tmp_path / "a.txt"
+
+
+def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(root: str, tmp_path: Path) -> None:
+    path = f"{root}/a.txt"
+    write_file(path, b"before")
+    with pytest.raises(RuntimeError), replace_file(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert list(find_files(root).values()) == [6]
+    assert {file.name for file in tmp_path.iterdir()} <= {"a.txt"}
+
+
+def test_a_written_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "usual").write_bytes(b"")
+    write_file(tmp_path / "ours", b"")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_local_file_is_fetched_where_it_is(tmp_path: Path) -> None:
+    write_file(tmp_path / "a.txt", b"text")
+    assert fetch(tmp_path / "a.txt") == fetch(f"file://{tmp_path}/a.txt") == tmp_path / "a.txt"
+
+
+def test_a_url_is_fetched_once_and_again_when_its_size_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITEBERT_CACHE", str(tmp_path / "cache"))
+    url = "memory://root/model.bin"
+    write_file(url, b"first")
+    copy = fetch(url)
+    assert copy.name == "model.bin" and copy.read_bytes() == b"first" and tmp_path in copy.parents
+    copy.write_bytes(b"FIRST")
+    assert fetch(url).read_bytes() == b"FIRST"
+    write_file(url, b"second")
+    assert fetch(url) == copy and copy.read_bytes() == b"second"
+
+
+def test_files_of_one_name_at_two_urls_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITEBERT_CACHE", str(tmp_path))
+    write_file("memory://one/a.txt", b"one")
+    write_file("memory://two/a.txt", b"two")
+    assert fetch("memory://one/a.txt").read_bytes() + fetch("memory://two/a.txt").read_bytes() == b"onetwo"
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nowhere/a.txt", "nowhere/a.txt does not exist; correct the path"),
+        ("memory://nowhere/a.txt", "memory://nowhere/a.txt does not exist; correct the path"),
+        ("nowhere/*.txt", "no file matches nowhere/.*; correct the pattern"),
+        ("memory://nowhere/*.txt", "no file matches memory://nowhere/.*; correct the pattern"),
+        ("nonsense://a", "nonsense://a cannot be found .*nonsense.*; check the URL"),
+    ],
+)
+def test_what_is_not_there_is_named(path: str, said: str) -> None:
+    with pytest.raises(UserError, match=f"^{said}"):
+        find_files(path)
+
+
+def test_a_protocol_without_its_package_says_which_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(UserError, match="needs another package .*s3fs"):
+        open_file("s3://bucket/a.txt")
+
+
+def test_an_empty_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"the folder {tmp_path} holds no files; put some there"):
+        find_files(tmp_path)
+
+
+def test_a_link_to_nowhere_is_named_and_not_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "link.txt").symlink_to(tmp_path / "nowhere.txt")
+    with pytest.raises(UserError, match="link.txt does not exist"):
+        find_files(tmp_path)
+
+
+def test_a_folder_is_neither_read_nor_fetched(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read .*directory"):
+        open_file(tmp_path)
+    with pytest.raises(UserError, match="is not a file"):
+        fetch(tmp_path)
+    write_file("memory://many/a", b"")
+    write_file("memory://many/b", b"")
+    with pytest.raises(UserError, match="is not one file but 2; name one of them"):
+        fetch("memory://many")
+
+
+def test_a_folder_cannot_be_made_inside_a_file(tmp_path: Path) -> None:
+    write_file(tmp_path / "a", b"")
+    with pytest.raises(UserError, match="a/b cannot be written"):
+        write_file(tmp_path / "a" / "b", b"")
+
+
+def test_missing_permission_is_said_in_a_sentence() -> None:
+    with pytest.raises(UserError, match="a.txt cannot be read: you have no permission"), explain("a.txt", "read"):
+        raise PermissionError
+
+
+def test_a_defect_of_ours_is_not_blamed_on_a_local_file() -> None:
+    with pytest.raises(ZeroDivisionError), explain("a.txt", "read"):
+        raise ZeroDivisionError
