@@ -1,7 +1,9 @@
-"""Tables for people and JSON for programs."""
+"""Tables and progress for people, JSON for programs."""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 Rows = Sequence[Mapping[str, Any]]
@@ -34,3 +36,39 @@ def show(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@contextmanager
+def show_progress(title: str, total_bytes: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal, and nothing elsewhere, for reading files: yields what is to be told of the progress.
+
+    That is how many bytes of the files have been read, of which the time left is computed, and how many bytes of text
+    came of them, of which the speed is.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    speed = TextColumn("{task.fields[megabytes]:,.0f} MB  {task.fields[speed]:.1f} MB/s")
+    columns = (TextColumn(title), BarColumn(), speed, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("", total=total_bytes or None, megabytes=0.0, speed=0.0)
+
+        def report(source_bytes: int, text_bytes: int) -> None:
+            seconds = progress.tasks[bar].elapsed or 1e-9
+            progress.update(bar, completed=source_bytes, megabytes=text_bytes / 1e6, speed=text_bytes / 1e6 / seconds)
+
+        yield report
+
+
+def show_bars(counts: Mapping[str, int], width: int = 40) -> list[dict[str, Any]]:
+    """Rows of a table with a bar for each count."""
+    most, total = max(counts.values(), default=0), sum(counts.values())
+    return [
+        {
+            "": name,
+            "number": count,
+            "share": f"{count / max(total, 1):.1%}",
+            " ": "█" * round(width * count / max(most, 1)),
+        }
+        for name, count in counts.items()
+    ]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from litebert.config import require
+from litebert.protobuf import read_message, read_varint
 
 # Numbers of TensorFlow's DataType enum. A string is never a weight.
 DTYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 14: torch.bfloat16, 19: torch.float16}
@@ -112,27 +113,6 @@ def read_entry(message: bytes) -> Entry:
     dimensions = [dict(read_message(value)) for number, value in read_message(fields.get(2, b"")) if number == 2]
     shape = tuple(dimension.get(1, 0) for dimension in dimensions)
     return Entry(fields[1], shape, *(fields.get(number, 0) for number in (3, 4, 5, 6)))
-
-
-def read_message(message: bytes) -> Iterator[tuple[int, Any]]:
-    """The number and value of each field of a protobuf message, which leaves out fields that are zero."""
-    stream = io.BytesIO(message)
-    while stream.tell() < len(message):
-        number, wire_type = divmod(read_varint(stream), 8)
-        if wire_type == 0:
-            yield number, read_varint(stream)
-        elif wire_type == 2:
-            yield number, stream.read(read_varint(stream))
-        else:
-            yield number, int.from_bytes(stream.read(8 if wire_type == 1 else 4), "little")
-
-
-def read_varint(stream: io.BytesIO) -> int:
-    value = shift = 0
-    while (byte := stream.read(1)[0]) >= 0x80:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    return value | byte << shift
 
 
 def read_table(path: Path) -> list[tuple[bytes, bytes]]:

@@ -1,20 +1,29 @@
-"""Characters -> ids: opens the vocabulary that lies in a model folder.
+"""Characters -> ids: opens the vocabulary that lies in a model folder, or a file of one.
 
-`spiece.model` is opened as ALBERT's, with Google's preparation of the text; `tokenizer.json` as it is; `vocab.txt` as
-BERT's WordPiece. `tokenizer_config.json` says whether text is lower-cased; it is, unless it says otherwise.
+A `spiece.model` that LiteBERT trained is opened as it is, ALBERT's and XLNet's with Google's preparation of the text;
+`tokenizer.json` as it is; `vocab.txt` as BERT's WordPiece. `tokenizer_config.json` beside it says whose it is, and
+whether text is lower-cased; if it does not, it is, but for XLNet.
 """
 
+import functools
+import hashlib
+import json
 import re
 import shutil
-from collections.abc import Callable
+import struct
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from litebert.config import UserError, read_json, require
-from litebert.text.normalize import normalize_albert
+from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder, Tokens
+from litebert.text.normalize import normalize_albert, normalize_xlnet
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from sentencepiece import SentencePieceProcessor
 
 VOCABULARY_FILES = (
     "spiece.model",
@@ -24,6 +33,8 @@ VOCABULARY_FILES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
+# Under which of these a file of another name is known, by the end of its name.
+FILE_NAMES = {".model": "spiece.model", ".json": "tokenizer.json", ".txt": "vocab.txt"}
 # The marks of a vocabulary, under the names they go by.
 SPECIAL_NAMES = {
     "pad": ("[PAD]", "<pad>"),
@@ -32,7 +43,9 @@ SPECIAL_NAMES = {
     "sep": ("[SEP]", "<sep>", "</s>"),
     "mask": ("[MASK]", "<mask>"),
 }
-WORD_START = "▁"
+# In tokenizer_config.json, what LiteBERT says of a vocabulary that it trained.
+OUR_KEY = "litebert"
+SCORE_TAG = b"\x15"  # protobuf's, for a second field of four bytes
 
 
 class Special(NamedTuple):
@@ -46,37 +59,58 @@ class Special(NamedTuple):
 
 
 class Vocabulary:
-    """Pieces and their ids. [CLS], [SEP] and [MASK] in a text are the vocabulary's marks, whatever it calls them."""
+    """Pieces and their ids. `fingerprint` tells two vocabularies apart that would give other ids for some text."""
 
-    def __init__(
-        self,
-        pieces: list[str],
-        encode_plain: Callable[[str], list[int]],
-        decode: Callable[[list[int]], str],
-    ) -> None:
-        self.pieces = pieces
-        self.ids = {piece: index for index, piece in enumerate(pieces)}
+    def __init__(self, encoder: Encoder, fingerprint: str) -> None:
+        self.encoder = encoder
+        self.fingerprint = fingerprint
+        self.pieces = encoder.pieces
+        self.ids = {piece: index for index, piece in enumerate(self.pieces)}
         self.special = find_special(self.ids)
-        self.encode_plain = encode_plain
-        self.decode = decode
-        self.marks = {"[CLS]": self.special.cls, "[SEP]": self.special.sep, "[MASK]": self.special.mask}
+        marks = {"[CLS]": self.special.cls, "[SEP]": self.special.sep, "[MASK]": self.special.mask}
+        self.marks = marks | {self.pieces[index]: index for index in marks.values()}
+        self.mark_pattern = re.compile(f"({'|'.join(map(re.escape, self.marks))})")
 
     @property
     def size(self) -> int:
         return len(self.pieces)
 
+    @functools.cached_property
+    def is_special(self) -> NDArray[np.bool_]:
+        """Whether each piece is a mark that never stands for text."""
+        control = np.array([self.encoder.is_control(index) for index in range(self.size)])
+        control[list(self.special)] = True
+        return control
+
+    @functools.cached_property
+    def starts_word(self) -> NDArray[np.bool_]:
+        """Whether each piece begins a word, or a unit of its own such as a digit, a comma or a Chinese character."""
+        return np.array([self.encoder.starts_word(index) for index in range(self.size)]) | self.is_special
+
     def piece(self, index: int) -> str:
         return self.pieces[index] if index < self.size else f"<{index}>"
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without [CLS] and [SEP] around it."""
-        parts = re.split(r"(\[CLS\]|\[SEP\]|\[MASK\])", text)
+        """The ids of a text, without [CLS] and [SEP] around it. In it, [CLS], [SEP] and [MASK] are the vocabulary's
+        marks, whatever it calls them, and so are its own names for them."""
         return [
             index
-            for part in parts
+            for part in self.mark_pattern.split(text)
             if part.strip()
-            for index in ([self.marks[part]] if part in self.marks else self.encode_plain(part))
+            for index in ([self.marks[part]] if part in self.marks else self.encoder.encode(part))
         ]
+
+    def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
+        """The ids of all texts end to end, and how many belong to each. Here [MASK] and its like are plain characters:
+        what a corpus quotes must not become a mark."""
+        return self.encoder.encode_many(texts)
+
+    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
+        """The text as it was counted, its ids, and the place in it of each one's first visible character."""
+        return self.encoder.encode_with_offsets(text)
+
+    def decode(self, ids: list[int]) -> str:
+        return self.encoder.decode(ids)
 
     def look_up(self, text: str) -> list[int]:
         """The ids of pieces that are separated by spaces; a piece that the vocabulary does not have is refused."""
@@ -91,18 +125,23 @@ class Vocabulary:
         return ids if second is None else [*ids, *second, self.special.sep]
 
 
-def open_vocabulary(folder: str | Path) -> Vocabulary:
-    """The vocabulary of a model folder."""
-    folder = Path(folder)
-    settings = folder / "tokenizer_config.json"
-    lower_case = bool((read_json(settings) if settings.is_file() else {}).get("do_lower_case", True))
-    if (sentencepiece := find_sentencepiece(folder)) is not None:
-        return open_sentencepiece(sentencepiece, lower_case)
-    if (folder / "tokenizer.json").is_file():
-        return open_tokenizer_json(folder / "tokenizer.json")
-    if (folder / "vocab.txt").is_file():
-        return open_wordpiece(folder / "vocab.txt", lower_case)
-    raise UserError(f"{folder} has no vocabulary; put its spiece.model, tokenizer.json or vocab.txt there")
+def open_vocabulary(path: str | Path) -> Vocabulary:
+    """The vocabulary of a model folder, or of one file: spiece.model under any name, tokenizer.json or vocab.txt."""
+    path = Path(path)
+    require(path.exists(), f"{path} does not exist; name a folder with a vocabulary, or its file")
+    file = find_file(path) if path.is_dir() else path
+    if file is None or file.suffix not in OPENERS:
+        raise UserError(f"{path} has no vocabulary; put its spiece.model, tokenizer.json or vocab.txt there")
+    settings = file.with_name("tokenizer_config.json")
+    return OPENERS[file.suffix](file, read_json(settings) if settings.is_file() else {})
+
+
+def find_file(folder: Path) -> Path | None:
+    """The file that decides a folder's ids. Whoever wrote both a spiece.model and a tokenizer.json made the second
+    from the first; of a .model with another name, as some hub folders have, the tokenizer.json says how to use it."""
+    named = (folder / name for name in ("spiece.model", "tokenizer.json"))
+    others = (find_sentencepiece(folder), folder / "vocab.txt")
+    return next((file for file in (*named, *others) if file is not None and file.is_file()), None)
 
 
 def find_sentencepiece(folder: Path) -> Path | None:
@@ -115,10 +154,14 @@ def find_sentencepiece(folder: Path) -> Path | None:
 
 
 def copy_vocabulary(source: Path, target: Path) -> list[str]:
-    """Copies a folder's vocabulary files to another, under the names that Hugging Face looks for; says which."""
-    files = {name: source / name for name in VOCABULARY_FILES if (source / name).is_file()}
-    if (sentencepiece := find_sentencepiece(source)) is not None:
-        files["spiece.model"] = sentencepiece
+    """Copies the vocabulary of a folder, or one in a file, under the names that Hugging Face looks for; says which."""
+    if source.is_file():
+        settings = source.with_name("tokenizer_config.json")
+        files = {FILE_NAMES.get(source.suffix, source.name): source, settings.name: settings}
+    else:
+        files = {name: source / name for name in VOCABULARY_FILES}
+        files["spiece.model"] = find_sentencepiece(source) or source / "spiece.model"
+    files = {name: file for name, file in files.items() if file.is_file()}
     for name, file in files.items():
         if file.resolve() != (target / name).resolve():
             shutil.copyfile(file, target / name)
@@ -133,66 +176,86 @@ def find_special(ids: dict[str, int]) -> Special:
     return Special(**{mark: index for mark, index in found.items() if index is not None})
 
 
-def open_sentencepiece(file: Path, lower_case: bool) -> Vocabulary:
+def open_sentencepiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
+    """A model that LiteBERT trained holds its preparation; Google's for ALBERT and XLNet rely on their code's."""
+    model = file.read_bytes()
+    processor = load_sentencepiece(model, file)
+    if OUR_KEY in settings:
+        return Vocabulary(SentencePieceEncoder(processor), fingerprint(file, OUR_KEY))
+    is_xlnet = processor.PieceToId("<cls>") != processor.unk_id()
+    lower_case = bool(settings.get("do_lower_case", not is_xlnet))
+    prepare = functools.partial(normalize_xlnet if is_xlnet else normalize_albert, lower_case=lower_case)
+    processor = load_sentencepiece(avoid_commas(model, processor), file)
+    return Vocabulary(SentencePieceEncoder(processor, prepare), fingerprint(file, prepare.func.__name__, lower_case))
+
+
+def load_sentencepiece(model: bytes, file: Path) -> "SentencePieceProcessor":
     from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor()
     try:
-        processor.Load(str(file))
-    except (OSError, RuntimeError):
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError:
         raise UserError(f"{file} is not a SentencePiece model, or is damaged; copy it again") from None
-
-    def encode(text: str) -> list[int]:
-        pieces = processor.EncodeAsPieces(normalize_albert(text, lower_case=lower_case))
-        return processor.PieceToId([part for piece in pieces for part in split_comma(piece, processor.EncodeAsPieces)])
-
-    return Vocabulary(processor.IdToPiece(list(range(processor.GetPieceSize()))), encode, processor.DecodeIds)
+    return processor
 
 
-def split_comma(piece: str, encode: Callable[[str], list[str]]) -> list[str]:
-    """Takes the comma off a number: ALBERT encodes "9,", which SentencePiece may have learned whole, as two pieces."""
-    if not re.search(r"\d,$", piece):
-        return [piece]
-    first, *rest = encode(piece[:-1].replace(WORD_START, ""))
-    if not piece.startswith(WORD_START):
-        first = first.removeprefix(WORD_START)
-    return [*([first] if first else []), *rest, ","]
+def avoid_commas(model: bytes, processor: "SentencePieceProcessor") -> bytes:
+    """Lowers the scores of pieces such as "1984," so that the comma is a piece of its own.
+
+    Google's code takes it off afterwards; transformers lowers the scores by 100, and so do we. In the file a piece is
+    its length, its text, and a tag before its score.
+    """
+    changed = bytearray(model)
+    place = 0
+    for index in range(processor.GetPieceSize()):
+        piece = processor.IdToPiece(index).encode()
+        if re.search(rb"\d,$", piece):
+            place = changed.index(bytes([len(piece)]) + piece + SCORE_TAG, place) + 1 + len(piece) + len(SCORE_TAG)
+            changed[place : place + 4] = struct.pack("<f", processor.GetScore(index) - 100)
+    return bytes(changed)
 
 
-def open_tokenizer_json(file: Path) -> Vocabulary:
+def open_tokenizer_json(file: Path, settings: dict[str, Any]) -> Vocabulary:
     from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises nothing narrower
         raise UserError(f"{file} is not a tokenizer ({error}); copy it again") from None
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return wrap_tokenizer(tokenizer)
+    return Vocabulary(TokenizersEncoder(tokenizer), fingerprint(file))
 
 
-def open_wordpiece(file: Path, lower_case: bool) -> Vocabulary:
+def open_wordpiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-    try:
-        # A piece may be a line separator of Unicode's, which str.splitlines would take for a line's end.
-        pieces = re.split(r"\r?\n", file.read_text(encoding="utf-8").rstrip("\r\n"))
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file} is not UTF-8 text ({error.reason} at byte {error.start}); copy it again") from None
-    ids = {piece: index for index, piece in enumerate(pieces)}
+    ids = {piece: index for index, piece in enumerate(read_pieces(file))}
     unknown = next((name for name in SPECIAL_NAMES["unknown"] if name in ids), None)
     require(unknown, f"{file} has no [UNK] among its {len(ids)} pieces; it is no WordPiece vocabulary")
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token=str(unknown)))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+    preparation: dict[str, Any] = {
+        "lowercase": bool(settings.get("do_lower_case", True)),
+        "strip_accents": settings.get("strip_accents"),
+        "handle_chinese_chars": bool(settings.get("tokenize_chinese_chars", True)),
+    }
+    tokenizer.normalizer = normalizers.BertNormalizer(**preparation)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    return wrap_tokenizer(tokenizer)
+    return Vocabulary(TokenizersEncoder(tokenizer), fingerprint(file, "bert", *preparation.values()))
 
 
-def wrap_tokenizer(tokenizer: "Tokenizer") -> Vocabulary:
-    size = max(tokenizer.get_vocab().values(), default=-1) + 1
-    return Vocabulary(
-        [tokenizer.id_to_token(index) or f"<{index}>" for index in range(size)],
-        lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
-        lambda ids: tokenizer.decode(ids, skip_special_tokens=False),
-    )
+def read_pieces(file: Path) -> list[str]:
+    try:
+        # A piece may be a line separator of Unicode's, which str.splitlines would take for a line's end.
+        return re.split(r"\r?\n", file.read_text(encoding="utf-8").rstrip("\r\n"))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8 text ({error.reason} at byte {error.start}); copy it again") from None
+
+
+def fingerprint(file: Path, *preparation: object) -> str:
+    """A hash of all that decides the ids: the file, and how text is prepared for it."""
+    return hashlib.sha256(json.dumps(preparation).encode() + file.read_bytes()).hexdigest()
+
+
+# How a file is opened, by the end of its name.
+OPENERS = {".model": open_sentencepiece, ".json": open_tokenizer_json, ".txt": open_wordpiece}

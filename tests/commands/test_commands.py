@@ -15,6 +15,7 @@ from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.presets import PRESETS
+from tests.commands.calls import refuse, run
 
 GOOGLE = Path(__file__).parents[1] / "models" / "data" / "tensorflow_albert"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "capital", "of", "france", "paris", "is", "."]
@@ -42,21 +43,6 @@ def folder(tmp_path: Path) -> Path:
     write_model(model, path)
     (path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     return path
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    main([str(argument) for argument in arguments])
-    return capsys.readouterr().out
-
-
-def refuse(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    """What is said of a user's mistake: one line, and exit code 2."""
-    with pytest.raises(SystemExit) as exit_code:
-        main([str(argument) for argument in arguments])
-    assert exit_code.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.err.count("\n") == 1 and captured.err.startswith("litebert: ")
-    return captured.err
 
 
 def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +79,7 @@ def test_help_does_not_wait_for_torch() -> None:
         (("inspect", "nowhere"), "nowhere is not a folder"),
         (("convert", "albert-nan", "x"), "did you mean 'albert-nano'"),
         (("convert", "no/where", "x"), "no/where does not exist"),
-        (("fill-mask", "nowhere", "a [MASK]"), "nowhere has no vocabulary"),
+        (("fill-mask", "nowhere", "a [MASK]"), "nowhere does not exist"),
         (("fill-mask", "nowhere", "no blank"), "has no [MASK]"),
         (("fill-mask", "nowhere", "a [MASK]", "--top", "0"), "--top is 0"),
     ],

@@ -1,0 +1,156 @@
+"""Two engines that turn text into ids, SentencePiece and tokenizers, with the same methods.
+
+Either takes [MASK] and its like in a text for plain characters: what a corpus quotes is not a command.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from litebert.text.normalize import WORD_START
+
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
+    from tokenizers import Tokenizer
+
+RESERVED = re.compile(r"\[unused\d+\]")  # rows that BERT's vocabularies keep free
+# Scripts whose words are not set apart by spaces, as Unicode's names of their letters begin.
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+
+Tokens = NDArray[np.uint16] | NDArray[np.uint32]
+Counts = NDArray[np.int64]
+
+
+class Encoder(Protocol):
+    """What a vocabulary needs of an engine."""
+
+    pieces: list[str]
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
+        """The ids of all texts, end to end, and how many belong to each."""
+
+    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
+        """The text as it is counted, its ids, and the place of each one's first visible character."""
+
+    def decode(self, ids: list[int]) -> str: ...
+
+    def starts_word(self, index: int) -> bool: ...
+
+    def is_control(self, index: int) -> bool:
+        """Whether a piece never stands for text."""
+
+
+class SentencePieceEncoder:
+    """A SentencePiece model, and the preparation in Python that those of others rely on."""
+
+    def __init__(self, processor: "SentencePieceProcessor", prepare: Callable[[str], str] | None = None) -> None:
+        self.processor = processor
+        self.prepare = prepare
+        self.pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.processor.encode(self.make_bytes(text)))
+
+    def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
+        """One call for all texts, on one thread: who wants more runs more processes."""
+        rows = self.processor.encode([self.make_bytes(text) for text in texts], return_type="numpy", num_threads=1)
+        return join(rows, len(self.pieces))
+
+    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
+        text = self.make_bytes(text).decode()
+        found = self.processor.encode(text, return_type="offset_mapping")
+        return text, found["ids"], [skip_spaces(text, begin, end) for begin, end in found["offsets"]]
+
+    def make_bytes(self, text: str) -> bytes:
+        """The prepared text. A question mark stands for half of a surrogate pair, which UTF-8 does not have."""
+        return (self.prepare(text) if self.prepare else text).encode(errors="replace")
+
+    def decode(self, ids: list[int]) -> str:
+        return str(self.processor.decode(ids))
+
+    def starts_word(self, index: int) -> bool:
+        return self.pieces[index].startswith(WORD_START) or starts_unit(self.pieces[index])
+
+    def is_control(self, index: int) -> bool:
+        processor = self.processor
+        return bool(processor.IsControl(index) or processor.IsUnknown(index) or processor.IsUnused(index))
+
+
+class TokenizersEncoder:
+    """A pipeline of the library tokenizers: WordPiece, or whatever a tokenizer.json describes."""
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        tokenizer.encode_special_tokens = True
+        self.tokenizer = tokenizer
+        size = max(tokenizer.get_vocab().values(), default=-1) + 1
+        self.pieces = [tokenizer.id_to_token(index) or f"<{index}>" for index in range(size)]
+        self.added = tokenizer.get_added_tokens_decoder()
+        self.continuation: str | None = getattr(tokenizer.model, "continuing_subword_prefix", None)
+        self.is_bytes = "ByteLevel" in repr(tokenizer.pre_tokenizer)
+        self.is_marked = any(piece.startswith(WORD_START) for piece in self.pieces)
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(make_valid(text), add_special_tokens=False).ids)
+
+    def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
+        found = self.tokenizer.encode_batch_fast([make_valid(text) for text in texts], add_special_tokens=False)
+        return join([encoding.ids for encoding in found], len(self.pieces))
+
+    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
+        text = make_valid(text)
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        return text, encoding.ids, [skip_spaces(text, begin, end) for begin, end in encoding.offsets]
+
+    def decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids, skip_special_tokens=False)
+
+    def starts_word(self, index: int) -> bool:
+        """By the mark of the pipeline's kind; where words have no mark, each piece is one."""
+        piece = self.pieces[index]
+        if self.continuation:
+            return not piece.startswith(self.continuation)
+        if self.is_bytes:
+            text = self.tokenizer.decoder.decode([piece])
+            return text[:1].isspace() or starts_unit(text)
+        return not self.is_marked or piece.startswith(WORD_START) or starts_unit(piece)
+
+    def is_control(self, index: int) -> bool:
+        added = self.added.get(index)
+        return bool(RESERVED.fullmatch(self.pieces[index])) or (added is not None and added.special)
+
+
+def join(rows: Sequence[Sequence[int]] | Sequence[NDArray[np.int32]], size: int) -> tuple[Tokens, Counts]:
+    """Rows of ids end to end, in the smallest type that a vocabulary's size allows, and their lengths."""
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    is_array = len(rows) > 0 and isinstance(rows[0], np.ndarray)
+    tokens = np.concatenate(rows) if is_array else np.fromiter(chain.from_iterable(rows), np.int32, counts.sum())
+    return tokens.astype(np.uint16) if size <= 2**16 else tokens.astype(np.uint32), counts
+
+
+def starts_unit(piece: str) -> bool:
+    """Whether a piece without a mark begins a word or is one: a digit, a punctuation mark or a symbol does; a letter
+    goes on with the letter before it, unless their script has no spaces."""
+    first = piece[:1]
+    category = unicodedata.category(first) if first else "M"
+    if category.startswith("L"):
+        return unicodedata.name(first, "").startswith(UNSPACED)
+    return not category.startswith("M") and first != "\N{REPLACEMENT CHARACTER}"
+
+
+def skip_spaces(text: str, begin: int, end: int) -> int:
+    """The first visible character from `begin` on."""
+    return end - len(text[begin:end].lstrip())
+
+
+def make_valid(text: str) -> str:
+    """A question mark stands for half of a surrogate pair, which UTF-8 does not have."""
+    return text.encode(errors="replace").decode()

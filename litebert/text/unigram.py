@@ -1,0 +1,144 @@
+"""Text -> a SentencePiece unigram vocabulary with ALBERT's first ids.
+
+The corpus may be of any size: a sample of its lines is kept, drawn evenly while it is read once. The same text, config
+and version of SentencePiece give the same vocabulary, byte for byte.
+"""
+
+import io
+import random
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from litebert.config import UserError, require
+from litebert.text.normalize import NORMALIZATIONS, character_map
+
+SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+# SentencePiece leaves out lines of more than 4,192 bytes; a character has at most four.
+LONGEST_LINE = 1000
+# normalizer_spec { normalization_rule_tsv: "" }
+EMPTY_RULES_NAME = b"\x1a\x02\x32\x00"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularyConfig:
+    """What decides a vocabulary, beside its text."""
+
+    size: int = 30_000
+    normalization: str = "albert"
+    cased: bool | None = None
+    """Whether case is kept; None for as the normalisation's own models do."""
+    character_coverage: float = 0.99995
+    """The share of the sample's characters that become pieces; the rarest others are unknown. ALBERT's."""
+    num_lines: int = 1_000_000
+    """The largest number of lines to learn from."""
+    seed: int = 0
+    num_threads: int = 16
+    """Sums depend on it, so it is not the number of cores of the machine at hand."""
+
+    def __post_init__(self) -> None:
+        known = ", ".join(NORMALIZATIONS)
+        require(self.normalization in NORMALIZATIONS, f"normalization is {self.normalization!r}; choose from {known}")
+        require(self.size > len(SPECIAL_PIECES), f"size is {self.size}; five pieces are marks, so it must be above 5")
+        require(
+            0.98 <= self.character_coverage <= 1.0,
+            f"character_coverage is {self.character_coverage}; it must be between 0.98 and 1",
+        )
+        require(self.num_lines > 0, f"num_lines is {self.num_lines}; it must be at least 1")
+        require(1 <= self.num_threads <= 1024, f"num_threads is {self.num_threads}; it must be from 1 to 1024")
+
+    @property
+    def keeps_case(self) -> bool:
+        return NORMALIZATIONS[self.normalization].cased if self.cased is None else self.cased
+
+
+class Sample(NamedTuple):
+    """Lines drawn from a corpus, each with the same chance, and how much there was to draw from."""
+
+    lines: list[str]
+    num_lines: int
+    num_bytes: int
+
+
+def sample_lines(documents: Iterable[str], config: VocabularyConfig) -> Sample:
+    """At most `config.num_lines` lines of a corpus, which is read once and may be larger than memory."""
+    generator = random.Random(config.seed)
+    kept: list[str] = []
+    num_lines = num_bytes = 0
+    for line in (line for document in documents for line in cut_lines(document)):
+        num_lines += 1
+        num_bytes += len(line.encode())
+        if len(kept) < config.num_lines:
+            kept.append(line)
+        elif (place := int(generator.random() * num_lines)) < config.num_lines:
+            kept[place] = line
+    return Sample(kept, num_lines, num_bytes)
+
+
+def cut_lines(document: str) -> Iterator[str]:
+    """The lines of a document that have text; a long one in parts, cut at a space where there is one."""
+    # SentencePiece passes over a line that holds a zero, its own end of a string.
+    for line in document.replace("\0", " ").split("\n"):
+        start = 0
+        while len(line) - start > LONGEST_LINE:
+            space = line.rfind(" ", start + LONGEST_LINE // 2, start + LONGEST_LINE)
+            end = space if space > 0 else start + LONGEST_LINE
+            yield from filter(None, [line[start:end].strip()])
+            start = end
+        yield from filter(None, [line[start:].strip()])
+
+
+def train_unigram(lines: list[str], config: VocabularyConfig) -> bytes:
+    """A SentencePiece model, as the bytes of its file."""
+    from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+    require(lines, "there is no text to learn a vocabulary from; name files that have some")
+    model = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder:
+        rules = write_rules(character_map(config.normalization, cased=config.keeps_case), Path(folder, "rules.tsv"))
+        try:
+            SentencePieceTrainer.Train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type="unigram",
+                vocab_size=config.size,
+                character_coverage=config.character_coverage,
+                normalization_rule_tsv=str(rules),
+                pad_id=0,
+                unk_id=1,
+                bos_id=-1,
+                eos_id=-1,
+                control_symbols=list(SPECIAL_PIECES[2:]),
+                num_threads=config.num_threads,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise explain(error, config) from None
+    # The model names the file that its rules came from. A message of protobuf continued by another takes its values, so
+    # this one's empty name makes two trainings equal; the rules themselves stay.
+    return bytes(SentencePieceProcessor(model_proto=model.getvalue() + EMPTY_RULES_NAME).serialized_model_proto())
+
+
+def write_rules(changes: Mapping[str, str], file: Path) -> Path:
+    """A map of characters as SentencePiece reads it: code points in hexadecimal, before a tab and after it."""
+    rows = ("\t".join(" ".join(f"{ord(part):X}" for part in side) for side in change) for change in changes.items())
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return file
+
+
+def explain(error: RuntimeError, config: VocabularyConfig) -> UserError:
+    """What SentencePiece says of a size that its text cannot give, in a sentence."""
+    message = str(error)
+    if found := re.search(r"too high .* <= (\d+)", message):
+        return UserError(f"the text gives at most {found[1]} pieces and size is {config.size}; lower it or add text")
+    if found := re.search(r"required_chars. \d+ vs (\d+)", message):
+        return UserError(
+            f"size is {config.size} and the text's characters alone need {found[1]}; raise it, or lower the "
+            f"character_coverage of {config.character_coverage}"
+        )
+    if "required_chars_.empty()" in message:
+        return UserError(f"normalization {config.normalization!r} leaves nothing of the text; look at what is in it")
+    return UserError(f"SentencePiece learns nothing from this text ({message}); look at what is in it")

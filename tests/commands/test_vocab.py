@@ -1,0 +1,102 @@
+import gzip
+import json
+import pydoc_data.topics
+from pathlib import Path
+
+import pytest
+import transformers
+
+from litebert.__main__ import main
+from litebert.text.vocabulary import open_vocabulary
+
+TOPICS = list(pydoc_data.topics.topics.values())[:30]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    with gzip.open(tmp_path / "topics.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("\n\n\n".join(TOPICS))
+    return tmp_path / "topics.txt.gz"
+
+
+def run(*arguments: object) -> None:
+    main(["vocab", *map(str, arguments)])
+
+
+def fail(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    with pytest.raises(SystemExit) as error:
+        run(*arguments)
+    said = capsys.readouterr()
+    assert error.value.code == 2 and not said.out
+    return said.err
+
+
+def test_a_vocabulary_is_trained_and_described(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(text, "--size", 500, "--out", tmp_path / "vocabulary")
+    said = capsys.readouterr()
+    assert not said.err
+    for word in ("pieces", "500", "lines", "megabytes", "bytes per token", "tokens per word", "unknown rate", "▁"):
+        assert word in said.out
+    assert f"{tmp_path / 'vocabulary'}: trained in" in said.out
+    ours = open_vocabulary(tmp_path / "vocabulary")
+    peer = transformers.AutoTokenizer.from_pretrained(tmp_path / "vocabulary")
+    assert ours.size == 500 and peer("The value", "is").input_ids == ours.add_special(
+        ours.encode("the value"), ours.encode("is")
+    )
+
+
+def test_the_report_is_json_on_demand(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(
+        text,
+        "--size",
+        400,
+        "--out",
+        tmp_path / "out",
+        "--json",
+        "--sample",
+        100,
+        "--normalization",
+        "xlnet",
+        "--uncased",
+    )
+    report = json.loads(capsys.readouterr().out)
+    lines = [line for topic in TOPICS for line in topic.split("\n") if line.strip()]
+    assert report["lines"] == len(lines) and report["lines_sampled"] == 100 and report["pieces"] == 400
+    assert report["megabytes"] == pytest.approx(sum(len(line.strip().encode()) for line in lines) / 1e6)
+    assert report["unknown_rate"] < 0.01 and report["tokens_per_word"] > 1 and report["bytes_per_token"] > 1
+    assert "".join(report["example"]).startswith("▁")
+    settings = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert settings["litebert"] == {"normalization": "xlnet", "cased": False}
+
+
+def test_the_same_command_gives_the_same_files(text: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run(text, "--size", 300, "--sample", 200, "--out", tmp_path / name, "--json")
+    for file in (tmp_path / "one").iterdir():
+        assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
+
+
+def test_mistakes_are_said_in_a_sentence(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ("--out", tmp_path / "out")
+    assert "TEXT is missing" in fail(capsys, *out)
+    assert "nowhere.txt does not exist" in fail(capsys, tmp_path / "nowhere.txt", *out)
+    assert "the text gives at most" in fail(capsys, text, *out)
+    assert "--cased and --uncased exclude each other" in fail(capsys, text, *out, "--cased", "--uncased")
+    assert "character_coverage is 2.0" in fail(capsys, text, *out, "--coverage", 2)
+    assert "'nfc'" in fail(capsys, text, *out, "--normalization", "nfc")
+    (tmp_path / "blank.txt").write_text(" \n\n")
+    assert "no text" in fail(capsys, tmp_path / "blank.txt", *out)
+    assert "no text to learn" in fail(capsys, tmp_path / "blank.txt", *out, "--skip-bad")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_is_not_overwritten_unasked(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(text, "--size", 300, "--out", tmp_path / "out", "--json")
+    before = open_vocabulary(tmp_path / "out").fingerprint
+    capsys.readouterr()
+    assert "has a vocabulary already" in fail(capsys, text, "--size", 400, "--out", tmp_path / "out")
+    assert open_vocabulary(tmp_path / "out").fingerprint == before
+    run(text, "--size", 400, "--out", tmp_path / "out", "--overwrite", "--json")
+    assert open_vocabulary(tmp_path / "out").size == 400

@@ -1,0 +1,110 @@
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transformers
+
+from litebert.config import UserError
+from litebert.text.hub_tokenizer import require_free, write_vocabulary
+from litebert.text.unigram import VocabularyConfig, sample_lines, train_unigram
+from litebert.text.vocabulary import Vocabulary, copy_vocabulary, open_vocabulary
+
+IsTie = Callable[[Vocabulary, str, list[int], list[int]], bool]
+
+
+def count_differing(folder: Path, lines: Sequence[str], is_tie: IsTie) -> int:
+    """How many lines transformers cuts otherwise than we do; each must be a tie."""
+    vocabulary = open_vocabulary(folder)
+    peer = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    tokens, counts = vocabulary.encode_many(lines)
+    differing = 0
+    rows = np.split(tokens, counts.cumsum()[:-1])
+    for line, row, found in zip(lines, rows, peer.encode_batch_fast(lines, add_special_tokens=False), strict=True):
+        if row.tolist() != found.ids:
+            differing += 1
+            assert is_tie(vocabulary, line, row.tolist(), found.ids), line
+    return differing
+
+
+@pytest.mark.parametrize("normalization", ["albert", "bert", "xlnet", "none"])
+def test_transformers_gives_our_ids(
+    make_folder: Callable[..., Path], topics: list[str], is_tie: IsTie, normalization: str
+) -> None:
+    cased = None if normalization == "xlnet" else False
+    lines = [line for document in topics for line in document.split("\n")]
+    lines = [line for line in lines if any(map(str.isalpha, line))]  # rules of dashes are nothing but ties
+    assert count_differing(make_folder(normalization, cased), lines[:4000] + lines[-5:], is_tie) <= 4
+
+
+def test_transformers_gives_our_ids_on_a_hundred_thousand_lines_of_english_and_chinese(
+    real_lines: Callable[[str, int], list[str]], is_tie: IsTie, tmp_path: Path
+) -> None:
+    lines = real_lines("wiki_en.txt.gz", 50_000) + real_lines("wiki_zh.txt.gz", 50_000)
+    config = VocabularyConfig(size=10_000, num_lines=6000)
+    write_vocabulary(train_unigram(sample_lines(lines, config).lines, config), config, tmp_path)
+    assert len(lines) == 100_000
+    assert count_differing(tmp_path, lines, is_tie) <= 100
+
+
+@pytest.mark.parametrize("config", [None, {"model_type": "albert", "architectures": ["AlbertForPreTraining"]}])
+def test_transformers_gives_pairs_segments_and_marks(
+    make_folder: Callable[..., Path], tmp_path: Path, config: dict[str, object] | None
+) -> None:
+    vocabulary = open_vocabulary(make_folder())
+    copy_vocabulary(make_folder(), tmp_path)
+    if config:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    peer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    pair = peer("A function", "returns [MASK].")
+    first, second = vocabulary.encode("a function"), vocabulary.encode("returns [MASK].")
+    assert pair.input_ids == vocabulary.add_special(first, second) and 4 in pair.input_ids
+    assert pair.token_type_ids == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    assert pair.attention_mask == [1] * len(pair.input_ids)
+    assert (peer.pad_token_id, peer.unk_token_id, peer.cls_token_id, peer.sep_token_id) == (0, 1, 2, 3)
+    assert peer.mask_token_id == 4 and len(peer) == vocabulary.size
+    assert peer.decode(first) == vocabulary.decode(first) == "a function"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "[MASK]", "a[MASK]b", "<pad>", "▁", "x\u0301", "\r\n", "¨", "中", "''", "\0"]
+)
+def test_odd_texts_have_our_ids_too(make_folder: Callable[..., Path], text: str) -> None:
+    for normalization in ("albert", "xlnet"):
+        peer = transformers.AutoTokenizer.from_pretrained(make_folder(normalization))
+        if text != "<pad>":
+            assert peer(text, add_special_tokens=False).input_ids == open_vocabulary(make_folder(normalization)).encode(
+                text
+            )
+
+
+def test_what_transformers_saves_again_has_our_ids(make_folder: Callable[..., Path], tmp_path: Path) -> None:
+    transformers.AutoTokenizer.from_pretrained(make_folder()).save_pretrained(tmp_path)
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "The quick function returns a café."
+    assert again(text, add_special_tokens=False).input_ids == open_vocabulary(make_folder()).encode(text)
+    assert open_vocabulary(tmp_path).encode(text) == open_vocabulary(make_folder()).encode(text)
+
+
+def test_our_own_model_needs_no_preparation(make_folder: Callable[..., Path]) -> None:
+    vocabulary = open_vocabulary(make_folder())
+    assert vocabulary.encoder.prepare is None
+    assert vocabulary.encode("CAFÉ") == vocabulary.encode("cafe")
+    settings = json.loads((make_folder("xlnet") / "tokenizer_config.json").read_text())
+    assert settings["litebert"] == {"normalization": "xlnet", "cased": True} and settings["do_lower_case"] is False
+
+
+def test_a_vocabulary_is_overwritten_only_when_told_to_and_leaves_nothing_of_the_other(
+    make_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    require_free(tmp_path / "new", overwrite=False)
+    (tmp_path / "vocab.txt").write_text("[PAD]")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"has a vocabulary already \(vocab.txt\); choose another folder, or set"):
+        require_free(tmp_path, overwrite=False)
+    require_free(tmp_path, overwrite=True)
+    write_vocabulary((make_folder() / "spiece.model").read_bytes(), VocabularyConfig(size=1000), tmp_path)
+    names = ["notes.txt", "spiece.model", "tokenizer.json", "tokenizer_config.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == names
+    assert open_vocabulary(tmp_path).fingerprint == open_vocabulary(make_folder()).fingerprint
