@@ -24,6 +24,9 @@ from torch import Tensor
 
 from litebert.config import require
 
+NO_LABEL = -100
+"""The label of a sequence that has none: nothing is learned from it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -37,7 +40,8 @@ class Batch:
     predicted_ids_P: Tensor | None = None
     """The tokens that stood there."""
     pair_labels_B: Tensor | None = None
-    """How each sequence's two segments relate: 0 in order, 1 swapped (ALBERT) or unrelated (BERT)."""
+    """How each sequence's two segments relate: 0 in order, 1 swapped (ALBERT) or unrelated (BERT); `NO_LABEL` if it has
+    only one."""
 
     def __post_init__(self) -> None:
         require(self.lengths and min(self.lengths) > 0, "a batch needs at least one sequence, and none may be empty")

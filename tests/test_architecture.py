@@ -15,8 +15,11 @@ ARROWS: dict[str, set[str]] = {
     "config": set(),
     "display": set(),
     "batch": {"config"},
-    "text": {"config"},
-    "models": {"config", "batch"},
+    "files": {"config"},
+    "protobuf": set(),
+    "text": {"config", "files", "protobuf"},
+    "corpus": {"config", "batch", "files", "text"},
+    "models": {"config", "batch", "protobuf"},
     "presets": {"config", "models"},
     "training": {"config", "batch", "models"},
 }

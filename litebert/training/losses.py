@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from litebert.batch import Batch
+from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError, require
 from litebert.models.heads import Features, MaskedTokenHead, Model
 
@@ -21,9 +21,16 @@ def pretraining_loss(model: Model, batch: Batch) -> Tensor:
     require("masked_token" in model.heads, "the model has no masked-token head to pre-train; add one")
     loss = masked_token_loss(cast(MaskedTokenHead, model.heads["masked_token"]), features)
     if "pair" in model.heads:
-        require(batch.pair_labels_B is not None, "the model has a pair head, but the batch has no pair labels")
-        loss = loss + F.cross_entropy(model.heads["pair"](features), batch.pair_labels_B)  # type: ignore[arg-type]
+        loss = loss + pair_loss(model.heads["pair"](features), batch.pair_labels_B)
     return loss
+
+
+def pair_loss(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
+    """Mean cross-entropy of the pairs that have a label; nothing where none has."""
+    if labels_B is None:
+        raise UserError("the model has a pair head, but the batch has no pair labels")
+    total = F.cross_entropy(logits_BC, labels_B, ignore_index=NO_LABEL, reduction="sum")
+    return total / (labels_B != NO_LABEL).sum().clamp(min=1)
 
 
 def masked_token_loss(head: MaskedTokenHead, features: Features) -> Tensor:

@@ -1,0 +1,247 @@
+"""Turn text into a corpus of token shards for pre-training; look into one.
+
+Example:
+    litebert corpus books/ wiki.jsonl.gz --vocab my-vocab --out my-corpus
+    litebert corpus my-corpus --show 3
+    litebert corpus --mix my-wiki=0.7 my-books=0.3 --show 3
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from litebert.corpus.build import Part
+    from litebert.corpus.shards import Index
+
+LENGTHS = (128, 512)
+NUM_ON_PAGE = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT...")]
+    """Files, folders, patterns or URLs of .txt, .jsonl, .csv or .parquet, plain or .gz, .xz, .zst, or hub:NAME; without
+    --out, a corpus to look into."""
+    vocab: Path | None = None
+    """The vocabulary: a folder, or its file."""
+    out: str | None = None
+    """Where to build the corpus: a folder or a URL. One that was begun there is gone on with."""
+    field: str = "text"
+    """The key or column of the text in .jsonl, .csv and .parquet files."""
+    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    """What separates documents in .txt files."""
+    dev: str = "0.5%"
+    """How many documents to hold out, as a share or in percent."""
+    part: str = "1/1"
+    """Which part to build, such as 3/64; the parts in one folder are one corpus."""
+    dedup: bool = False
+    """Leave out documents that were seen before, to the letter."""
+    words: Literal["pieces", "jieba"] = "pieces"
+    """What tells whole words: the vocabulary's pieces, or jieba, for Chinese."""
+    skip_bad: bool = False
+    """Count what cannot be read and go on, instead of stopping."""
+    shard_size: int = 1 << 24
+    """Tokens of a shard; a build that is stopped loses at most one."""
+    workers: int | None = None
+    """Processes that encode; one for each core unless it is given."""
+    show: int = 0
+    """Print so many samples of a corpus."""
+    mix: tuple[str, ...] = ()
+    """Show samples of several corpora instead, by weight: --mix wiki=0.7 books=0.3."""
+    html: Path | None = None
+    """Write the samples to an HTML page as well."""
+    split: Literal["train", "dev"] = "train"
+    """Which documents to show."""
+    objective: Literal["sop", "nsp", "three-way", "none"] = "sop"
+    """The pairs to show."""
+    fidelity: Literal["paper", "google"] = "paper"
+    """Make pairs as the paper says, or as Google's code does."""
+    length: int = 128
+    """The longest sequence to show."""
+    seed: int = 0
+    """Another seed shows other samples."""
+    json: bool = False
+    """Print JSON instead of tables."""
+
+
+def run(options: Options) -> None:
+    from litebert.config import require
+
+    if options.mix:
+        require(not options.text, f"--mix names the corpora; leave out {' '.join(options.text)}")
+        show(options)
+        return
+    if options.out is not None:
+        require(options.vocab, "--vocab is missing; name the vocabulary that the text is to be encoded with")
+        require(not options.show and not options.html, "--show looks into a finished corpus; build it first")
+        build(options)
+        return
+    require(
+        len(options.text) == 1,
+        f"there are {len(options.text)} paths and no --out; say where to build the corpus, or name one to look into",
+    )
+    if options.show or options.html:
+        show(options)
+    else:
+        describe(options)
+
+
+def build(options: Options) -> None:
+    import time
+
+    from litebert.corpus.build import BuildConfig, build_corpus
+    from litebert.display import print_json, show_progress
+    from litebert.text.documents import find_sources
+
+    config = BuildConfig(
+        field=options.field,
+        documents=options.documents,
+        skip_bad=options.skip_bad,
+        dev_share=read_share(options.dev),
+        deduplicate=options.dedup,
+        words=options.words,
+        shard_size=options.shard_size,
+    )
+    part = read_part(options.part)
+    sources = find_sources(options.text)
+    assert options.vocab is not None and options.out is not None
+    start = time.perf_counter()
+    with show_progress("encoding", sum(source.size for source in sources)) as report:
+        index = build_corpus(
+            sources,
+            options.vocab,
+            options.out,
+            config,
+            part=part,
+            num_workers=options.workers,
+            report=report,
+        )
+    seconds = time.perf_counter() - start
+    summary = summarize([index])
+    if options.json:
+        print_json(summary)
+        return
+    print_summary(summary)
+    print(f"{options.out}: built in {seconds:,.1f} s")
+    if part.total == 1:
+        print(f"next: litebert corpus {options.out} --show 3")
+
+
+def describe(options: Options) -> None:
+    """What a corpus holds, and how much of it an epoch shows."""
+    from litebert.corpus.pairs import PairConfig, Pairs
+    from litebert.corpus.shards import find_indexes, open_corpus
+    from litebert.display import print_json, print_table
+
+    summary = summarize(find_indexes(options.text[0]))
+    corpus = open_corpus(options.text[0], options.split)
+    pairs = [
+        Pairs(corpus, PairConfig(objective=options.objective, length=n, fidelity=options.fidelity)) for n in LENGTHS
+    ]
+    epochs = [
+        {"length": length, "sequences": len(made), "tokens used": f"{made.used_share():.1%}"}
+        for length, made in zip(LENGTHS, pairs, strict=True)
+    ]
+    if options.json:
+        print_json(summary | {"epoch": epochs})
+        return
+    print_summary(summary)
+    print_table(epochs, title=f"an epoch of {options.objective} pairs of the {options.split} documents")
+
+
+def show(options: Options) -> None:
+    """Samples as a model would see them."""
+    from rich.console import Console
+
+    from litebert.corpus.loader import Loader, State, open_mixture
+    from litebert.corpus.masking import MaskingConfig
+    from litebert.corpus.pairs import PairConfig
+    from litebert.corpus.show import read_samples, to_page, to_terminal
+
+    corpora, weights = open_mixture(options.mix or [f"{options.text[0]}=1"], options.split)
+    pairs = PairConfig(objective=options.objective, length=options.length, fidelity=options.fidelity)
+    masking = MaskingConfig(max_predictions=20 if options.fidelity == "google" else None)
+    number = options.show or (NUM_ON_PAGE if options.html else 3)
+    state = State(seed=options.seed)
+    loader = Loader(corpora, pairs, masking, num_sequences=number, weights=weights, state=state)
+    samples = read_samples(loader.make_batch(0), loader.vocabulary, options.objective)
+    console = Console(highlight=False)
+    for sample in samples[: 0 if options.html and not options.show else None]:
+        console.rule(f"{sample.label}: {sample.heading}")
+        console.print(to_terminal(sample))
+    if options.html:
+        note = f"{options.objective} pairs of at most {options.length} tokens, seed {options.seed}."
+        options.html.write_text(
+            to_page(samples, f"Samples of {' '.join(options.mix or options.text)}", note), encoding="utf-8"
+        )
+        console.print(f"{options.html}: {len(samples)} samples")
+
+
+def summarize(indexes: "Sequence[Index]") -> dict[str, Any]:
+    """What was counted in the parts of a corpus, together."""
+    from litebert.corpus.shards import SPLITS, Statistics
+
+    statistics = Statistics()
+    for index in indexes:
+        statistics.add(index.statistics)
+    shards = [entry for index in indexes for entry in index.shards]
+    tokens = max(statistics.num_tokens, 1)
+    return {
+        "documents": statistics.num_documents,
+        "sentences": statistics.num_sentences,
+        "tokens": statistics.num_tokens,
+        "bytes": statistics.num_bytes,
+        "bytes_per_token": statistics.num_bytes / tokens,
+        "unknown_rate": statistics.num_unknown / tokens,
+        "duplicates": statistics.num_duplicates,
+        "empty": statistics.num_empty,
+        "skipped": statistics.num_skipped,
+        "vocabulary": indexes[0].vocab_size,
+        "splits": {
+            split: {
+                "documents": sum(entry.num_documents for entry in shards if entry.split == split),
+                "tokens": sum(entry.num_tokens for entry in shards if entry.split == split),
+                "shards": sum(entry.split == split for entry in shards),
+            }
+            for split in SPLITS
+        },
+        "sentence_lengths": statistics.length_table(),
+    }
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    from litebert.display import print_table, show_bars
+
+    print_table([{"split": split, **counts} for split, counts in summary["splits"].items()])
+    print_table(show_bars(summary["sentence_lengths"]), title="tokens of a sentence")
+    print(
+        f"{summary['documents']:,} documents, {summary['sentences']:,} sentences, {summary['tokens']:,} tokens of "
+        f"{summary['vocabulary']:,} kinds from {summary['bytes'] / 1e6:,.1f} MB of text: "
+        f"{summary['bytes_per_token']:.2f} bytes per token, {summary['unknown_rate']:.3%} unknown"
+    )
+    left_out = {name: summary[name] for name in ("duplicates", "empty", "skipped") if summary[name]}
+    if left_out:
+        print("left out: " + ", ".join(f"{count:,} {name}" for name, count in left_out.items()))
+
+
+def read_share(text: str) -> float:
+    """`0.5%` and `0.005` are the same."""
+    from litebert.config import UserError
+
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise UserError(f"--dev is {text!r}; give a share such as 0.5% or 0.005") from None
+
+
+def read_part(text: str) -> "Part":
+    from litebert.config import require
+    from litebert.corpus.build import Part
+
+    number, _, total = text.partition("/")
+    require(number.isdecimal() and total.isdecimal(), f"--part is {text!r}; give it as 3/64")
+    return Part(int(number), int(total))

@@ -1,0 +1,315 @@
+"""Documents -> shards, on all cores, of any size, in parts, and again from where it stopped.
+
+This process reads documents, leaves out what is not wanted and hands blocks of the rest to workers, which split them
+into sentences and encode those. The blocks come back in order and fill a shard; whenever one is full it is written, and
+then the index, which says where the next one begins. So a build that is stopped loses at most one shard's work, and
+what comes out is the same to the byte whether it was stopped or not, and on any number of cores.
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import multiprocessing
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from litebert import files
+from litebert.config import UserError, require
+from litebert.corpus.encode import Document, Encoder, Words, encode_in_worker, start_worker
+from litebert.corpus.seen import Seen, hash_text
+from litebert.corpus.shards import SPLITS, Block, Index, ShardWriter, Split, Statistics, join_path, read_index
+from litebert.text.documents import ReadConfig, Reader, Source
+from litebert.text.vocabulary import Vocabulary, copy_vocabulary, open_vocabulary
+
+logger = logging.getLogger(__name__)
+
+BLOCK_SIZE = 1 << 20
+"""Characters handed to a worker at a time."""
+NUM_AHEAD = 3
+"""Blocks that lie ready for each worker, so that none waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildConfig:
+    """What decides a corpus's tokens, beside its text and vocabulary."""
+
+    field: str = "text"
+    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    skip_bad: bool = False
+    dev_share: float = 0.005
+    """How many documents are held out, chosen by their hash."""
+    deduplicate: bool = False
+    """Leave out documents that were seen before, to the letter."""
+    words: Words = "pieces"
+    """What tells whole words: the vocabulary's pieces, or jieba."""
+    shard_size: int = 1 << 24
+    """Tokens of a shard."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.dev_share < 1, f"the dev share is {self.dev_share:g}; it must be at least 0 and below 1")
+        require(0 < self.shard_size < 1 << 31, f"shard_size is {self.shard_size}; it must be between 1 and 2^31 tokens")
+
+    @property
+    def reading(self) -> ReadConfig:
+        return ReadConfig(field=self.field, documents=self.documents, skip_bad=self.skip_bad)
+
+
+class Part(NamedTuple):
+    """One of the equal parts in which a corpus is built."""
+
+    number: int
+    total: int
+
+
+WHOLE = Part(1, 1)
+
+
+class Place(NamedTuple):
+    """How many sources have been read, and how many documents of the next."""
+
+    source: int
+    document: int
+
+
+class Work(NamedTuple):
+    """A block of documents, what was counted on the way to them, and where the next block begins."""
+
+    documents: list[Document]
+    counted: Statistics
+    next: Place
+    source_bytes: int
+    """Bytes of the source files, compressed as they are, that have been read."""
+
+
+class Selection:
+    """The documents that a part of a corpus is made of."""
+
+    def __init__(self, sources: Sequence[Source], config: BuildConfig, part: Part) -> None:
+        # Files are dealt out whole, unless there are too few, or equal documents must meet in one part to be known.
+        by_hash = config.deduplicate or len(sources) < part.total
+        self.sources = sources if by_hash else sources[part.number - 1 :: part.total]
+        self.part = part if by_hash else WHOLE
+        self.config = config
+        self.seen = Seen()
+
+    def works(self, done: Place) -> Iterator[Work]:
+        """Blocks of documents, from a place where a block ended."""
+        # Duplicates of documents that an earlier run has read can be known only by reading those again.
+        start = Place(0, 0) if self.config.deduplicate else done
+        reader = Reader(self.config.reading)
+        bytes_before = sum(source.size for source in self.sources[: start.source])
+        num_skipped = num_reasons = 0
+        for texts, place in gather(self.read(reader, start)):
+            documents, counted = self.select(texts)
+            counted.num_skipped, num_skipped = reader.skipped - num_skipped, reader.skipped
+            for reason in reader.reasons[num_reasons:]:
+                logger.warning("skipped %s", reason)
+            num_reasons = len(reader.reasons)
+            if place > done or not texts:
+                yield Work(documents, counted, place, bytes_before + reader.bytes_read)
+
+    def read(self, reader: Reader, start: Place) -> Iterator[tuple[str, Place]]:
+        """Each document, and the place behind it."""
+        for number, source in enumerate(self.sources[start.source :], start=start.source):
+            for count, text in enumerate(reader.read(source), start=1):
+                if Place(number, count) > start:
+                    yield text, Place(number, count)
+
+    def select(self, texts: list[str]) -> tuple[list[Document], Statistics]:
+        """Those of a block's documents that belong to this part and are new, each with its split."""
+        hashes = np.array([hash_text(text) for text in texts], np.uint64)
+        kept = hashes % np.uint64(self.part.total) == self.part.number - 1
+        counted = Statistics()
+        if self.config.deduplicate:
+            mine = np.flatnonzero(kept)
+            kept[mine] = self.seen.add(hashes[mine])
+            counted.num_duplicates = len(mine) - int(kept.sum())
+        held_out = hashes / 2.0**64 < self.config.dev_share
+        documents = [Document(texts[place], "dev" if held_out[place] else "train") for place in np.flatnonzero(kept)]
+        counted.num_bytes = sum(count_bytes(document.text) for document in documents)
+        return documents, counted
+
+
+def gather(documents: Iterator[tuple[str, Place]]) -> Iterator[tuple[list[str], Place]]:
+    """Documents in blocks of about `BLOCK_SIZE` characters, each with the place behind it.
+
+    The last may be empty: what was skipped behind the last document is counted with it.
+    """
+    texts: list[str] = []
+    num_characters, place = 0, Place(0, 0)
+    for text, place in documents:
+        texts.append(text)
+        num_characters += len(text)
+        if num_characters >= BLOCK_SIZE:
+            yield texts, place
+            texts, num_characters = [], 0
+    yield texts, place
+
+
+def count_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+class Builder:
+    """Fills shards with blocks, and writes each when it is full, and the index after it."""
+
+    def __init__(self, index: Index, out: str, config: BuildConfig, unknown: int) -> None:
+        self.index = index
+        self.statistics = dataclasses.replace(index.statistics, lengths=list(index.statistics.lengths))
+        self.writers = {split: ShardWriter(split) for split in SPLITS}
+        self.out = out
+        self.config = config
+        self.unknown = unknown
+
+    def add(self, work: Work, blocks: dict[Split, Block]) -> None:
+        self.statistics.add(work.counted)
+        self.statistics.num_empty += len(work.documents)
+        for split, block in blocks.items():
+            self.writers[split].add(block)
+            self.statistics.count(block, self.unknown)
+            self.statistics.num_empty -= len(block.document_sizes)
+        if max(writer.num_tokens for writer in self.writers.values()) >= self.config.shard_size:
+            self.write(work.next, complete=False)
+
+    def write(self, resume: tuple[int, int], *, complete: bool) -> Index:
+        """Writes what was gathered of every split, so that the index can say where to go on."""
+        written = [
+            writer.write(self.out, self.shard_name(split))
+            for split, writer in self.writers.items()
+            if writer.num_tokens
+        ]
+        shards = (*self.index.shards, *written)
+        statistics = dataclasses.replace(self.statistics, lengths=list(self.statistics.lengths))
+        self.index = self.index._replace(shards=shards, statistics=statistics, resume=resume, complete=complete)
+        files.write_file(join_path(self.out, self.index.name), self.index.to_text().encode())
+        return self.index
+
+    def shard_name(self, split: Split) -> str:
+        part, total = self.index.part
+        number = sum(entry.split == split for entry in self.index.shards)
+        return f"{split}-{number:05}.bin" if total == 1 else f"{split}-{part}-of-{total}-{number:05}.bin"
+
+
+def build_corpus(
+    sources: Sequence[Source],
+    vocabulary_path: str | Path,
+    out: str | Path,
+    config: BuildConfig,
+    *,
+    part: Part = WHOLE,
+    num_workers: int | None = None,
+    report: Callable[[int, int], None] = lambda source_bytes, text_bytes: None,
+) -> Index:
+    """Builds a corpus, or a part of one, in a folder or at a URL; goes on with one that was begun there.
+
+    `num_workers` processes encode, one for each core unless it is given; with 0 this one does. `report` hears, block by
+    block, how many bytes of the source files have been read, and how many bytes of text were encoded by this call.
+    """
+    require(
+        1 <= part.number <= part.total,
+        f"the part is {part.number}/{part.total}; it must be one of 1/{part.total} to {part.total}/{part.total}",
+    )
+    require(num_workers is None or num_workers >= 0, f"the number of workers is {num_workers}; it must be at least 0")
+    out, vocabulary = str(out), open_vocabulary(vocabulary_path)
+    index = find_begun(out, begin_index(sources, vocabulary, config, part))
+    if index.complete:
+        return index
+    place_vocabulary(Path(vocabulary_path), out)
+    selection = Selection(sources, config, part)
+    builder = Builder(index, out, config, vocabulary.special.unknown)
+    works = selection.works(Place(*index.resume))
+    if num_workers == 0:
+        encoded = encode_here(works, Encoder(vocabulary, config.words))
+    else:
+        num_workers = num_workers or len(os.sched_getaffinity(0))
+        encoded = encode_in_processes(works, vocabulary_path, config.words, num_workers)
+    text_bytes = 0
+    for work, blocks in encoded:
+        builder.add(work, blocks)
+        text_bytes += work.counted.num_bytes
+        report(work.source_bytes, text_bytes)
+    require(builder.statistics.num_tokens or part.total > 1, "the text has no sentence with a token in it; add text")
+    return builder.write((len(selection.sources), 0), complete=True)
+
+
+def encode_here(works: Iterator[Work], encoder: Encoder) -> Iterator[tuple[Work, dict[Split, Block]]]:
+    for work in works:
+        yield work, encoder.encode(work.documents)
+
+
+def encode_in_processes(
+    works: Iterator[Work], vocabulary_path: str | Path, words: Words, num_workers: int
+) -> Iterator[tuple[Work, dict[Split, Block]]]:
+    """Encodes blocks in worker processes and hands them back in order, never far ahead of the slowest."""
+    # Spawned, not forked: a fork of a process with threads may hang.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(num_workers, context, start_worker, (vocabulary_path, words))
+    ahead: deque[tuple[Work, Future[dict[Split, Block]]]] = deque()
+    try:
+        for work in works:
+            ahead.append((work, pool.submit(encode_in_worker, work.documents)))
+            while len(ahead) > NUM_AHEAD * num_workers or (ahead and ahead[0][1].done()):
+                yield ahead[0][0], ahead.popleft()[1].result()
+        while ahead:
+            yield ahead[0][0], ahead.popleft()[1].result()
+    except BrokenProcessPool:
+        raise UserError(
+            "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer workers"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def begin_index(sources: Sequence[Source], vocabulary: Vocabulary, config: BuildConfig, part: Part) -> Index:
+    """The index of a corpus of which nothing is built yet."""
+    listed = json.dumps([list(source) for source in sources])
+    return Index(
+        vocabulary=vocabulary.fingerprint,
+        vocab_size=vocabulary.size,
+        token_type=vocabulary.encode_many([])[0].dtype.name,
+        config=dataclasses.asdict(config),
+        sources={
+            "files": len(sources),
+            "bytes": sum(source.size for source in sources),
+            "sha256": hashlib.sha256(listed.encode()).hexdigest(),
+        },
+        part=(part.number, part.total),
+        shards=(),
+        statistics=Statistics(),
+        complete=False,
+        resume=(0, 0),
+    )
+
+
+def find_begun(out: str, index: Index) -> Index:
+    """What was built there before, if it is of the same text, vocabulary and settings, else this index."""
+    path = join_path(out, index.name)
+    if not files.exists(path):
+        return index
+    begun = read_index(path)
+    for name in ("vocabulary", "config", "sources"):
+        require(
+            getattr(begun, name) == getattr(index, name),
+            f"{path} was built from {WORDINGS[name]}; choose another --out, or remove it",
+        )
+    return begun
+
+
+WORDINGS = {"vocabulary": "another vocabulary", "config": "the same text with other options", "sources": "other text"}
+
+
+def place_vocabulary(source: Path, out: str) -> None:
+    """Copies the vocabulary to the corpus, which is thereby complete in itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in copy_vocabulary(source, Path(folder)):
+            files.write_file(join_path(out, name), (Path(folder) / name).read_bytes())

@@ -1,0 +1,103 @@
+"""Documents -> blocks of tokens: the work of one worker process."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from litebert.corpus.shards import SPLITS, Block, Split
+from litebert.text.sentences import split_document
+from litebert.text.vocabulary import Vocabulary, open_vocabulary
+from litebert.text.words import word_starts
+
+Words = Literal["pieces", "jieba"]
+
+
+class Document(NamedTuple):
+    text: str
+    split: Split
+
+
+class Encoder:
+    """Splits documents into sentences and encodes them."""
+
+    def __init__(self, vocabulary: Vocabulary, words: Words) -> None:
+        self.vocabulary = vocabulary
+        self.words = words
+
+    def encode(self, documents: Sequence[Document]) -> dict[Split, Block]:
+        """The documents of each split as a block."""
+        return {
+            split: self.encode_texts([document.text for document in documents if document.split == split])
+            for split in SPLITS
+        }
+
+    def encode_texts(self, texts: Sequence[str]) -> Block:
+        """Sentences without tokens are dropped, and with them paragraphs and documents of nothing else."""
+        documents = [split_document(text) for text in texts]
+        paragraphs = list(chain.from_iterable(documents))
+        sentences = list(chain.from_iterable(paragraphs))
+        if self.words == "jieba":
+            tokens, lengths, starts = self.encode_words(sentences)
+        else:
+            (tokens, lengths), starts = self.vocabulary.encode_many(sentences), None
+        num_kept = np.concatenate([[0], np.cumsum(lengths > 0)])
+        paragraph_ends = np.cumsum([0, *map(len, paragraphs)])
+        document_ends = paragraph_ends[np.cumsum([0, *map(len, documents)])]
+        return Block(
+            tokens=tokens,
+            sentence_lengths=keep_sizes(lengths),
+            paragraph_sizes=keep_sizes(np.diff(num_kept[paragraph_ends])),
+            document_sizes=keep_sizes(np.diff(num_kept[document_ends])),
+            word_starts=starts,
+        )
+
+    def encode_words(self, sentences: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
+        """The tokens, how many each sentence has, and whether a word of jieba's begins at each."""
+        token_type = self.vocabulary.encode_many([])[0].dtype
+        tokens: list[int] = []
+        lengths: list[int] = []
+        starts: list[bool] = []
+        for sentence in sentences:
+            text, ids, begins = self.vocabulary.encode_with_offsets(sentence)
+            word_begins = set(word_starts(text))
+            tokens.extend(ids)
+            lengths.append(len(ids))
+            starts.extend(begin in word_begins for begin in begins)
+        return np.array(tokens, token_type), np.array(lengths, np.int64), np.array(starts, np.bool_)
+
+
+def keep_sizes(sizes: NDArray[Any]) -> NDArray[np.uint32]:
+    return sizes[sizes > 0].astype(np.uint32)
+
+
+# A worker process has one encoder, made when it starts.
+encoder: Encoder | None = None
+
+
+def start_worker(vocabulary_path: str | Path, words: Words) -> None:
+    global encoder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one tells it when to stop
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # every core has a worker already
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+    encoder = Encoder(open_vocabulary(vocabulary_path), words)
+
+
+def leave_with_parent() -> None:
+    """Ends this process when the one that started it is killed, which can no longer say so."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def encode_in_worker(documents: Sequence[Document]) -> dict[Split, Block]:
+    assert encoder is not None
+    return encoder.encode(documents)

@@ -1,0 +1,262 @@
+"""Segment pairs: which sentences stand together in a sequence, and in which order.
+
+A corpus is first cut into windows: runs of whole sentences of one document that fill a sequence. That depends on the
+corpus and the length alone, so every epoch has the same windows, each exactly once. What becomes of a window in an
+epoch is drawn from its key: where it is split in two, and whether the two stay in order (ALBERT 3.1), are swapped, or
+the second gives way to one of another document (BERT).
+
+Two fidelities. `paper`: windows hold as many whole sentences as fit, so that a cut inside a sentence cannot betray the
+order; a tenth of the sequences are shorter, drawn one by one; a document of one sentence is learned from without a pair
+label. `google`: a window is filled until it is too long and then cut; lengths are drawn for a document; and a window of
+a single sentence always gets a random partner, labelled 1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from litebert.batch import NO_LABEL
+from litebert.config import require
+from litebert.corpus.draws import Integers, Keys, below, coin_flips, make_keys, uniform
+from litebert.corpus.shards import Corpus, Shard
+
+Objective = Literal["sop", "nsp", "three-way", "none"]
+IN_ORDER, SWAPPED, RANDOM, ALONE = range(4)
+# What can become of a window under each objective, with equal chances, and the label that tells it.
+KINDS = {"sop": (IN_ORDER, SWAPPED), "nsp": (IN_ORDER, RANDOM), "three-way": (IN_ORDER, SWAPPED, RANDOM)}
+LABELS = {
+    "sop": (0, 1, 1, NO_LABEL),
+    "nsp": (0, NO_LABEL, 1, NO_LABEL),
+    "three-way": (0, 1, 2, NO_LABEL),
+    "none": (NO_LABEL,) * 4,
+}
+NUM_MARKS = 3
+"""[CLS] first [SEP] second [SEP]; a segment that stands alone has one less."""
+SHORTEST = 8
+
+# What a draw is for: draws of one key for different purposes are unrelated.
+IS_SHORT, SHORT_LENGTH, SHORT_START, KIND, SPLIT, PARTNER, PARTNER_START, ODD_TOKEN, CUT_FIRST, CUT_SECOND = range(10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairConfig:
+    """How sequences are made of sentences."""
+
+    objective: Objective = "sop"
+    """What the pair label tells: the order of two segments, whether the second is random, either, or nothing."""
+    length: int = 512
+    """The longest sequence, [CLS] and [SEP] included."""
+    short_share: float = 0.1
+    """How many sequences are made shorter, to any length."""
+    windows: Literal["document", "paragraph"] = "document"
+    """What a sequence's sentences may not cross."""
+    fidelity: Literal["paper", "google"] = "paper"
+
+    def __post_init__(self) -> None:
+        require(self.length >= SHORTEST, f"length is {self.length}; a sequence needs at least {SHORTEST} tokens")
+        require(0 <= self.short_share <= 1, f"short_share is {self.short_share}; it must be between 0 and 1")
+
+    @property
+    def budget(self) -> int:
+        """The tokens of a sequence that are text."""
+        return self.length - (NUM_MARKS if self.has_pairs else NUM_MARKS - 1)
+
+    @property
+    def has_pairs(self) -> bool:
+        return self.objective != "none"
+
+    @property
+    def num_pair_classes(self) -> int:
+        return len(KINDS.get(self.objective, ()))
+
+
+class Segments(NamedTuple):
+    """Where the tokens of some sequences lie: two runs each, the second empty where there is but one segment."""
+
+    shards_2B: Integers
+    begins_2B: Integers
+    lengths_2B: Integers
+    labels_B: Integers
+
+
+class Windows(NamedTuple):
+    """The runs of sentences that sequences are made of."""
+
+    first_sentences: NDArray[np.uint32]
+    sizes: NDArray[np.uint16]
+    first_windows: Integers
+    """The number of each shard's first window, and at the end that of all."""
+
+
+class Pairs:
+    """Makes the segments of any window of a corpus."""
+
+    def __init__(self, corpus: Corpus, config: PairConfig, seed: int = 0) -> None:
+        self.corpus = corpus
+        self.config = config
+        self.seed = seed
+        require(
+            corpus.num_documents > 1 or RANDOM not in KINDS.get(config.objective, ()),
+            f"{corpus.path} has one document; {config.objective} takes segments from others: add text, or use sop",
+        )
+
+    @cached_property
+    def windows(self) -> Windows:
+        cut = [cut_windows(shard, self.config, self.seed, n) for n, shard in enumerate(self.corpus.shards)]
+        starts, sizes = (np.concatenate(arrays) for arrays in zip(*cut, strict=True))
+        return Windows(starts, sizes, np.cumsum([0, *(len(starts) for starts, _ in cut)]))
+
+    def __len__(self) -> int:
+        return len(self.windows.sizes)
+
+    def segments(self, windows_B: Integers, keys_B: Keys) -> Segments:
+        """What becomes of these windows under these keys."""
+        shards_B = np.searchsorted(self.windows.first_windows, windows_B, side="right") - 1
+        firsts_B = self.windows.first_sentences[windows_B].astype(np.int64)
+        sizes_B = self.windows.sizes[windows_B].astype(np.int64)
+        if self.config.fidelity == "google":
+            budgets_B = self.find_lengths(shards_B, firsts_B)
+        else:
+            firsts_B, sizes_B, budgets_B = self.shorten(shards_B, firsts_B, sizes_B, keys_B)
+        kinds_B = self.draw_kinds(sizes_B, keys_B)
+        splits_B = np.where(kinds_B == ALONE, sizes_B, 1 + below(keys_B, SPLIT, np.maximum(sizes_B - 1, 1)))
+        begins_B, middles_B, ends_B = (
+            self.token_starts(shards_B, firsts_B + offsets_B) for offsets_B in (0, splits_B, sizes_B)
+        )
+        shards_2B, begins_2B, ends_2B = (
+            np.stack(pair) for pair in ((shards_B, shards_B), (begins_B, middles_B), (middles_B, ends_B))
+        )
+        for place in np.flatnonzero(kinds_B == RANDOM).tolist():
+            room = int(budgets_B[place] - ends_2B[0, place] + begins_2B[0, place])
+            partner = self.draw_partner(int(shards_B[place]), int(firsts_B[place]), room, keys_B[place : place + 1])
+            shards_2B[1, place], begins_2B[1, place], ends_2B[1, place] = partner
+        begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, kinds_B, keys_B)
+        order = np.where(kinds_B == SWAPPED, [[1], [0]], [[0], [1]])
+        return Segments(
+            shards_2B=np.take_along_axis(shards_2B, order, axis=0),
+            begins_2B=np.take_along_axis(begins_2B, order, axis=0),
+            lengths_2B=np.take_along_axis(lengths_2B, order, axis=0),
+            labels_B=np.array(LABELS[self.config.objective])[kinds_B],
+        )
+
+    def draw_kinds(self, sizes_B: Integers, keys_B: Keys) -> Integers:
+        if not self.config.has_pairs:
+            return np.full(len(sizes_B), ALONE)
+        kinds = np.array(KINDS[self.config.objective])
+        single = RANDOM if self.config.fidelity == "google" and self.corpus.num_documents > 1 else ALONE
+        return np.where(sizes_B > 1, kinds[below(keys_B, KIND, len(kinds))], single)
+
+    def shorten(
+        self, shards_B: Integers, firsts_B: Integers, sizes_B: Integers, keys_B: Keys
+    ) -> tuple[Integers, Integers, Integers]:
+        """Makes a share of the windows shorter: some of their sentences, of any number of tokens."""
+        config, fewest = self.config, 2 if self.config.has_pairs else 1
+        budgets_B = draw_lengths(config, keys_B)
+        offsets_B = below(keys_B, SHORT_START, np.maximum(sizes_B - fewest + 1, 1))
+        for place in np.flatnonzero((budgets_B < config.budget) & (sizes_B > fewest)).tolist():
+            ends = self.corpus.shards[shards_B[place]].sentence_ends
+            first, last = int(firsts_B[place] + offsets_B[place]), int(firsts_B[place] + sizes_B[place])
+            begin = int(ends[first - 1]) if first else 0
+            whole = int(np.searchsorted(ends[first:last], begin + budgets_B[place], side="right"))
+            firsts_B[place], sizes_B[place] = first, max(whole, fewest)
+        return firsts_B, sizes_B, budgets_B
+
+    def find_lengths(self, shards_B: Integers, sentences_B: Integers) -> Integers:
+        """The length that was drawn for the document of each sentence."""
+        shards, places = self.corpus.shards, zip(shards_B.tolist(), sentences_B.tolist(), strict=True)
+        documents_B = [np.searchsorted(find_ends(shards[n], self.config), place, side="right") for n, place in places]
+        return draw_lengths(self.config, make_keys(self.seed, shards_B, documents_B))
+
+    def token_starts(self, shards_B: Integers, sentences_B: Integers) -> Integers:
+        """At which token of its shard each sentence begins."""
+        shards = self.corpus.shards
+        places = zip(shards_B.tolist(), sentences_B.tolist(), strict=True)
+        return np.array([shards[shard].sentence_ends[place - 1] if place else 0 for shard, place in places], np.int64)
+
+    def draw_partner(self, shard: int, sentence: int, room: int, key: Keys) -> tuple[int, int, int]:
+        """Sentences of another document, as many as there is room for: their shard, first token and end."""
+        firsts = self.corpus.first_documents
+        own = int(firsts[shard] + np.searchsorted(self.corpus.shards[shard].document_ends, sentence, side="right"))
+        document = int(below(key, PARTNER, self.corpus.num_documents - 1)[0])
+        document += document >= own
+        shard = int(np.searchsorted(firsts, document, side="right")) - 1
+        ends, document = self.corpus.shards[shard].document_ends, document - int(firsts[shard])
+        begin, end = (int(ends[document - 1]) if document else 0), int(ends[document])
+        start = begin + int(below(key, PARTNER_START, end - begin)[0])
+        token_ends = self.corpus.shards[shard].sentence_ends[:end]
+        token = int(token_ends[start - 1]) if start else 0
+        side = "right" if self.config.fidelity == "paper" else "left"
+        stop = int(np.searchsorted(token_ends, token + room, side=side))  # type: ignore[call-overload]
+        stop = stop if self.config.fidelity == "paper" else stop + 1
+        return shard, token, int(token_ends[min(max(stop, start + 1), end) - 1])
+
+    def cut(
+        self, begins_2B: Integers, lengths_2B: Integers, kinds_B: Integers, keys_B: Keys
+    ) -> tuple[Integers, Integers]:
+        """Cuts what is too long from the longer segment, at both its ends, so that no end tells which came first.
+
+        Of two equally long ones Google always cuts the second, by which an odd token betrays the order.
+        """
+        budgets_B = self.config.length - np.where(kinds_B == ALONE, NUM_MARKS - 1, NUM_MARKS)
+        excess_B = np.maximum(lengths_2B.sum(axis=0) - budgets_B, 0)
+        difference_B = lengths_2B[0] - lengths_2B[1]
+        from_longer_B = np.minimum(excess_B, np.abs(difference_B))
+        odd_B = below(keys_B, ODD_TOKEN, 2) if self.config.fidelity == "paper" else 0
+        first_B = np.where(difference_B > 0, from_longer_B, 0) + (excess_B - from_longer_B + odd_B) // 2
+        cuts_2B = np.stack([first_B, excess_B - first_B])
+        for begins_B, cuts_B, purpose in zip(begins_2B, cuts_2B, (CUT_FIRST, CUT_SECOND), strict=True):
+            if self.config.fidelity == "google":
+                begins_B += coin_flips(keys_B, purpose, cuts_B)
+            else:
+                begins_B += below(keys_B, purpose, cuts_B + 1)
+        return begins_2B, lengths_2B - cuts_2B
+
+    def used_share(self, num_windows: int = 100_000) -> float:
+        """How many of the corpus's tokens an epoch shows, each counted as often as it is shown."""
+        windows = np.linspace(0, len(self) - 1, min(num_windows, len(self))).astype(np.int64)
+        shown = self.segments(windows, make_keys(self.seed, windows)).lengths_2B.sum()
+        return float(shown) * len(self) / len(windows) / self.corpus.num_tokens
+
+
+def draw_lengths(config: PairConfig, keys: Keys) -> Integers:
+    """How many tokens of text each key's sequence is to have: all it can, or for a share of them any number."""
+    is_short = uniform(keys, IS_SHORT) < config.short_share
+    return np.where(is_short, 2 + below(keys, SHORT_LENGTH, config.budget - 1), config.budget)
+
+
+def find_ends(shard: Shard, config: PairConfig) -> NDArray[np.uint32]:
+    """Where what windows may not cross ends."""
+    return shard.document_ends if config.windows == "document" else shard.paragraph_ends
+
+
+def cut_windows(
+    shard: Shard, config: PairConfig, seed: int, number: int
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """The first sentence and the size of each window of a shard, which is the corpus's so-and-so-many-th."""
+    walked = list(walk(shard, config, seed, number))
+    starts, stops = (np.concatenate(arrays) for arrays in zip(*walked, strict=True))
+    order = np.argsort(starts, kind="stable")
+    return starts[order].astype(np.uint32), (stops - starts)[order].astype(np.uint16)
+
+
+def walk(shard: Shard, config: PairConfig, seed: int, number: int) -> Iterator[tuple[Integers, Integers]]:
+    """Goes through all documents at once, a window each at a time."""
+    token_starts = np.concatenate([[0], shard.sentence_ends]).astype(np.int64)
+    ends = find_ends(shard, config).astype(np.int64)
+    starts = begins = np.concatenate([[0], ends[:-1]])
+    lengths = draw_lengths(config, make_keys(seed, number, np.arange(len(ends))))
+    while len(starts):
+        if config.fidelity == "google":
+            stops = np.minimum(np.searchsorted(token_starts, token_starts[starts] + lengths), ends)
+        else:
+            fewest = 2 if config.has_pairs else 1
+            starts = np.clip(ends - fewest, begins, starts)  # the last sentence takes the one before with it
+            stops = np.searchsorted(token_starts, token_starts[starts] + config.budget, side="right") - 1
+            stops = np.clip(stops, np.minimum(starts + fewest, ends), ends)
+        yield starts, stops
+        left = stops < ends
+        starts, begins, ends, lengths = stops[left], begins[left], ends[left], lengths[left]

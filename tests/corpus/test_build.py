@@ -1,0 +1,332 @@
+import hashlib
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from litebert.config import UserError
+from litebert.corpus import build
+from litebert.corpus.build import WHOLE, BuildConfig, Part, build_corpus
+from litebert.corpus.seen import Seen
+from litebert.corpus.shards import Corpus, Index, open_corpus
+from litebert.text.documents import find_sources
+from litebert.text.sentences import split_document
+from litebert.text.vocabulary import open_vocabulary
+
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "a",
+    "lazy",
+    "dog",
+    "中",
+    "文",
+    "字",
+    "rain",
+    "falls",
+    "hills",
+]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "!", "##s", *WORDS]
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    folder = tmp_path / "vocabulary"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    return folder
+
+
+def make_documents(number: int, seed: int = 0) -> list[str]:
+    random = np.random.default_rng(seed)
+
+    def sentence() -> str:
+        return " ".join(random.choice(WORDS, random.integers(1, 12))).capitalize() + random.choice([".", "!"])
+
+    def paragraph() -> str:
+        return " ".join(sentence() for _ in range(random.integers(1, 5)))
+
+    return ["\n".join(paragraph() for _ in range(random.integers(1, 5))) for _ in range(number)]
+
+
+def write_text(folder: Path, documents: list[str], num_files: int = 3) -> Path:
+    folder.mkdir(exist_ok=True)
+    for number, part in enumerate(np.array_split(np.arange(len(documents)), num_files)):
+        text = "\n\n".join(documents[place] for place in part.tolist())
+        (folder / f"{number}.txt").write_text(text + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def documents() -> list[str]:
+    return make_documents(300)
+
+
+@pytest.fixture
+def text(tmp_path: Path, documents: list[str]) -> Path:
+    return write_text(tmp_path / "text", documents)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "BLOCK_SIZE", 2000)
+
+
+def make(text: Path, vocabulary: Path, out: Path | str, part: Part = WHOLE, workers: int = 0, **options: Any) -> Index:
+    config = BuildConfig(**{"shard_size": 1500, "dev_share": 0.1} | options)
+    return build_corpus(find_sources([text]), vocabulary, out, config, part=part, num_workers=workers)
+
+
+def read_documents(corpus: Corpus) -> list[tuple[tuple[int, ...], ...]]:
+    """Each document as its sentences' tokens."""
+    found = []
+    for shard in corpus.shards:
+        sentences = [tuple(part.tolist()) for part in np.split(shard.tokens, shard.sentence_ends)[:-1]]
+        for begin, end in itertools.pairwise([0, *shard.document_ends.tolist()]):
+            found.append(tuple(sentences[begin:end]))
+    return found
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def test_shards_hold_the_tokens_of_every_sentence_in_order(
+    text: Path, documents: list[str], vocabulary: Path, tmp_path: Path
+) -> None:
+    index = make(text, vocabulary, tmp_path / "out")
+    plain = open_vocabulary(vocabulary)
+    expected = [
+        tuple(tuple(plain.encode(sentence)) for paragraph in split_document(document) for sentence in paragraph)
+        for document in documents
+    ]
+    train, dev = (read_documents(open_corpus(tmp_path / "out", split)) for split in ("train", "dev"))
+    held_out = iter(dev)
+    kept = iter(train)
+    upcoming = {"dev": next(held_out, None), "train": next(kept, None)}
+    for document in expected:
+        split = "dev" if document == upcoming["dev"] else "train"
+        assert document == upcoming[split]
+        upcoming[split] = next(held_out if split == "dev" else kept, None)
+    assert upcoming == {"dev": None, "train": None}
+    assert 10 < len(dev) < 60
+    assert len(index.shards) > 4, "there are several shards"
+    tokens = [token for document in expected for sentence in document for token in sentence]
+    assert index.statistics.num_tokens == len(tokens)
+    assert index.statistics.num_unknown == tokens.count(1)
+    assert index.statistics.num_documents == 300
+    assert index.statistics.num_bytes == sum(len(document.encode()) for document in documents)
+    paragraphs = sum(
+        shard.entry.num_paragraphs for s in ("train", "dev") for shard in open_corpus(tmp_path / "out", s).shards
+    )
+    assert paragraphs == sum(len(split_document(document)) for document in documents)
+
+
+def test_workers_change_nothing(text: Path, vocabulary: Path, tmp_path: Path) -> None:
+    for workers in (0, 2):
+        make(text, vocabulary, tmp_path / str(workers), workers=workers)
+    assert contents(tmp_path / "0") == contents(tmp_path / "2")
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("deduplicate", [False, True])
+def test_a_build_that_is_stopped_goes_on_and_ends_the_same(vocabulary: Path, tmp_path: Path, deduplicate: bool) -> None:
+    documents = make_documents(150) * 2
+    text = write_text(tmp_path / "text", documents, num_files=5)
+    make(text, vocabulary, tmp_path / "whole", deduplicate=deduplicate)
+    random = np.random.default_rng(0)
+    for trial in range(6):
+        out, stops = tmp_path / f"stopped{trial}", 0
+        while True:
+            left = int(random.integers(1, 30))
+
+            def stop(source_bytes: int, text_bytes: int) -> None:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    raise StopError
+
+            config = BuildConfig(shard_size=1500, dev_share=0.1, deduplicate=deduplicate)
+            try:
+                build_corpus(find_sources([text]), vocabulary, out, config, num_workers=0, report=stop)
+                break
+            except StopError:
+                stops += 1
+                assert stops < 200
+        assert stops > 0 or left > 0
+        assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_a_corpus_that_was_not_finished_cannot_be_opened(text: Path, vocabulary: Path, tmp_path: Path) -> None:
+    def stop(source_bytes: int, text_bytes: int) -> None:
+        if text_bytes > 20_000:
+            raise StopError
+
+    config = BuildConfig(shard_size=1500)
+    with pytest.raises(StopError):
+        build_corpus(find_sources([text]), vocabulary, tmp_path / "out", config, num_workers=0, report=stop)
+    with pytest.raises(
+        UserError, match="index.json is of a corpus that was not finished; run its litebert corpus again"
+    ):
+        open_corpus(tmp_path / "out")
+
+
+@pytest.mark.parametrize(("num_files", "deduplicate"), [(1, False), (7, False), (7, True)])
+def test_parts_in_one_folder_are_the_whole_corpus(
+    vocabulary: Path, documents: list[str], tmp_path: Path, num_files: int, deduplicate: bool
+) -> None:
+    text = write_text(tmp_path / "text", documents + documents[:50], num_files)
+    make(text, vocabulary, tmp_path / "whole", deduplicate=deduplicate)
+    for number in (3, 1, 2):
+        if number == 2:
+            with pytest.raises(UserError, match="lacks part 2 of 3; copy their files there"):
+                open_corpus(tmp_path / "parts")
+        make(text, vocabulary, tmp_path / "parts", part=Part(number, 3), deduplicate=deduplicate)
+    for split in ("train", "dev"):
+        whole, parts = (Counter(read_documents(open_corpus(tmp_path / name, split))) for name in ("whole", "parts"))
+        assert whole == parts
+    assert open_corpus(tmp_path / "whole").statistics == open_corpus(tmp_path / "parts").statistics
+
+
+def test_parts_that_do_not_belong_together_are_refused(text: Path, vocabulary: Path, tmp_path: Path) -> None:
+    make(text, vocabulary, tmp_path / "out", part=Part(1, 2))
+    make(text, vocabulary, tmp_path / "out", part=Part(2, 2), dev_share=0.2)
+    with pytest.raises(UserError, match="mixes corpora: index-1-of-2.json and index-2-of-2.json differ"):
+        open_corpus(tmp_path / "out")
+
+
+def test_duplicates_are_left_out_and_counted(vocabulary: Path, documents: list[str], tmp_path: Path) -> None:
+    text = write_text(tmp_path / "text", [*documents, *documents[::3], *documents[:1]])
+    index = make(text, vocabulary, tmp_path / "out", deduplicate=True)
+    assert index.statistics.num_duplicates == 101
+    assert index.statistics.num_documents == 300
+
+
+def test_the_same_documents_are_held_out_whatever_else_there_is(
+    vocabulary: Path, documents: list[str], tmp_path: Path
+) -> None:
+    small = write_text(tmp_path / "small", documents)
+    large = write_text(tmp_path / "large", make_documents(200, seed=1) + documents)
+    make(small, vocabulary, tmp_path / "one")
+    make(large, vocabulary, tmp_path / "two")
+    one, two = (Counter(read_documents(open_corpus(tmp_path / name, "dev"))) for name in ("one", "two"))
+    assert one and not one - two
+
+
+def test_documents_without_tokens_are_counted_as_empty(vocabulary: Path, tmp_path: Path) -> None:
+    text = write_text(tmp_path / "text", ["The fox.", "\u200b", "The dog."], num_files=1)
+    index = make(text, vocabulary, tmp_path / "out", dev_share=0.0)
+    assert (index.statistics.num_documents, index.statistics.num_empty) == (2, 1)
+    with pytest.raises(UserError, match="has no dev documents; build it with a larger --dev share"):
+        open_corpus(tmp_path / "out", "dev")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dev_share": 0.5}, "was built from the same text with other options; choose another --out, or remove it"),
+        ({"text": True}, "was built from other text"),
+        ({"vocabulary": True}, "was built from another vocabulary"),
+    ],
+)
+def test_a_corpus_is_never_overwritten(
+    text: Path, vocabulary: Path, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    make(text, vocabulary, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    assert make(text, vocabulary, tmp_path / "out").complete, "the same again is no work and no mistake"
+    if change.pop("text", False):
+        (text / "more.txt").write_text("More text.\n")
+    if change.pop("vocabulary", False):
+        (vocabulary / "vocab.txt").write_text("\n".join([*PIECES, "new"]) + "\n")
+    with pytest.raises(UserError, match=message):
+        make(text, vocabulary, tmp_path / "out", **change)
+    assert contents(tmp_path / "out") == before
+
+
+def test_text_without_a_token_and_impossible_parts_are_refused(vocabulary: Path, tmp_path: Path) -> None:
+    text = write_text(tmp_path / "text", ["\u200b"], num_files=1)
+    with pytest.raises(UserError, match="no sentence with a token in it"):
+        make(text, vocabulary, tmp_path / "out")
+    with pytest.raises(UserError, match="the part is 3/2; it must be one of 1/2 to 2/2"):
+        make(text, vocabulary, tmp_path / "out", part=Part(3, 2))
+    with pytest.raises(UserError, match="the dev share is 1; it must be at least 0 and below 1"):
+        BuildConfig(dev_share=1)
+    with pytest.raises(UserError, match="shard_size is 0"):
+        BuildConfig(shard_size=0)
+
+
+def test_what_is_bad_stops_the_build_or_is_counted(
+    vocabulary: Path, documents: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = write_text(tmp_path / "text", documents)
+    (text / "bad.txt").write_bytes(b"The fox.\n\nThe \xff dog.\n\nThe rain.\n\n\xff\n")
+    with pytest.raises(UserError, match="bad.txt, line 3"):
+        make(text, vocabulary, tmp_path / "out")
+    index = make(text, vocabulary, tmp_path / "skipping", skip_bad=True)
+    assert index.statistics.num_skipped == 2
+    assert "skipped" in caplog.text and "bad.txt, line 3" in caplog.text
+    assert index.statistics.num_documents == 302
+
+
+def test_a_corpus_is_built_at_a_url(
+    text: Path, vocabulary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fsspec
+
+    monkeypatch.setenv("LITEBERT_CACHE", str(tmp_path / "cache"))
+    make(text, vocabulary, tmp_path / "out")
+    make(text, vocabulary, "memory://built/here")
+    remote = open_corpus("memory://built/here")
+    assert read_documents(remote) == read_documents(open_corpus(tmp_path / "out"))
+    fsspec.filesystem("memory").rm("/built", recursive=True)
+
+
+def test_words_of_jieba_are_kept_beside_the_tokens(tmp_path: Path) -> None:
+    jieba = pytest.importorskip("jieba")
+    folder = tmp_path / "vocabulary"
+    folder.mkdir()
+    sentence = "我们喜欢自然语言处理。"
+    (folder / "vocab.txt").write_text("\n".join([*PIECES[:5], *sorted(set(sentence))]) + "\n", encoding="utf-8")
+    text = write_text(tmp_path / "text", [sentence * 3], num_files=1)
+    make(text, folder, tmp_path / "out", words="jieba", dev_share=0.0)
+    shard = open_corpus(tmp_path / "out").shards[0]
+    flags = shard.word_starts(0, len(shard.tokens)).tolist()
+    starts = [flag for word in jieba.cut(sentence) for flag in [True] + [False] * (len(word) - 1)]
+    assert flags == starts * 3 and not all(flags)
+
+
+def test_the_index_says_what_was_built(text: Path, vocabulary: Path, tmp_path: Path) -> None:
+    index = make(text, vocabulary, tmp_path / "out")
+    written = json.loads((tmp_path / "out" / "index.json").read_text())
+    assert written["config"]["dev_share"] == 0.1 and written["complete"]
+    assert written["sources"]["files"] == 3
+    assert written["vocabulary"] == open_vocabulary(vocabulary).fingerprint
+    for entry in written["shards"]:
+        assert hashlib.sha256((tmp_path / "out" / entry["name"]).read_bytes()).hexdigest() == entry["sha256"]
+    assert len(written["shards"]) == len(index.shards)
+
+
+def test_seen_hashes_are_known_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("litebert.corpus.seen.LONGEST_RUN", 64)
+    random, seen, known = np.random.default_rng(0), Seen(), set()
+    for _ in range(300):
+        hashes = random.integers(0, 1500, random.integers(1, 12)).astype(np.uint64)
+        expected = []
+        for value in hashes.tolist():
+            expected.append(value not in known)
+            known.add(value)
+        assert seen.add(hashes).tolist() == expected
+    assert len(seen.runs) > 3 and any(isinstance(run, np.memmap) for run in seen.runs)
+    assert sum(map(len, seen.runs)) == len(known)

@@ -1,0 +1,193 @@
+"""What becomes of windows, read back from the tokens: each tells the document and sentence it comes from."""
+
+import itertools
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from litebert.batch import NO_LABEL
+from litebert.config import UserError
+from litebert.corpus.draws import make_keys
+from litebert.corpus.loader import Loader
+from litebert.corpus.masking import MaskingConfig
+from litebert.corpus.pairs import PairConfig, Pairs, Segments
+from litebert.corpus.shards import Corpus
+from tests.corpus.made import NUM_SENTENCES, origin, random_shape, write_corpus
+
+OBJECTIVES = ("sop", "nsp", "three-way", "none")
+Sequence = tuple[list[int], list[int], int]
+
+
+def sequences(corpus: Corpus, config: PairConfig, epoch: int = 0) -> list[Sequence]:
+    """The two segments and the label of every window."""
+    pairs = Pairs(corpus, config)
+    windows = np.arange(len(pairs))
+    drawn = pairs.segments(windows, make_keys(0, epoch, windows))
+    return [
+        (read(corpus, drawn, 0, number), read(corpus, drawn, 1, number), int(drawn.labels_B[number]))
+        for number in windows
+    ]
+
+
+def read(corpus: Corpus, drawn: Segments, side: int, number: int) -> list[int]:
+    begin, length = int(drawn.begins_2B[side, number]), int(drawn.lengths_2B[side, number])
+    return corpus.shards[drawn.shards_2B[side, number]].tokens[begin : begin + length].tolist()
+
+
+def sentences(segment: list[int]) -> list[tuple[int, int]]:
+    """The sentences of a segment, each once, in order."""
+    return [place for place, _ in itertools.groupby(map(origin, segment))]
+
+
+def are_neighbours(places: list[tuple[int, int]]) -> bool:
+    return all(b == (a[0], a[1] + 1) for a, b in itertools.pairwise(places))
+
+
+shapes = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=12), min_size=2, max_size=8)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    shape=shapes,
+    num_shards=st.integers(1, 2),
+    length=st.integers(8, 64),
+    short_share=st.sampled_from([0.0, 0.1, 1.0]),
+    objective=st.sampled_from(OBJECTIVES),
+    fidelity=st.sampled_from(["paper", "google"]),
+    windows=st.sampled_from(["document", "paragraph"]),
+)
+def test_segments_are_runs_of_sentences_that_stand_as_their_label_says(
+    shape: list[list[int]], num_shards: int, **options: object
+) -> None:
+    config = PairConfig(**options)  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder:
+        made = sequences(write_corpus(Path(folder), shape, num_shards), config)
+    assert made
+    for first, second, label in made:
+        places = sentences(first), sentences(second)
+        assert first and len(first) + len(second) + (3 if second else 2) <= config.length
+        for run in places:
+            assert are_neighbours(run), "a segment is consecutive sentences of one document"
+            if config.windows == "paragraph" and label in (0, NO_LABEL):
+                assert len({place // 2 for _, place in run}) <= 1
+        if config.objective == "none" or label == NO_LABEL:
+            assert not second
+            continue
+        same = places[0][0][0] == places[1][0][0]
+        relation = "random" if not same else "in order" if places[0] < places[1] else "swapped"
+        if relation != "random":
+            earlier, later = sorted(places)
+            assert earlier[-1] < later[0], "the segments do not overlap"
+            assert config.fidelity == "google" or are_neighbours([*earlier, *later]), "and nothing is missing between"
+        expected = {"in order": 0, "swapped": 1, "random": 2 if config.objective == "three-way" else 1}
+        assert label == expected[relation]
+        if config.objective == "sop" and config.fidelity == "paper":
+            assert same, "a sentence-order pair is of one document"
+        if config.objective == "nsp":
+            assert relation != "swapped"
+
+
+@pytest.mark.parametrize("objective", ["sop", "none"])
+def test_an_epoch_of_whole_windows_shows_every_sentence(corpus: Corpus, objective: str) -> None:
+    config = PairConfig(objective=objective, length=128, short_share=0)  # type: ignore[arg-type]
+    seen = Counter(place for a, b, _ in sequences(corpus, config) for place in {*sentences(a), *sentences(b)})
+    shape = random_shape(400)
+    assert set(seen) == {(document, place) for document, sizes in enumerate(shape) for place in range(len(sizes))}
+    # Only a sentence left over at a document's end takes the one before it along, which is then shown twice.
+    assert max(seen.values()) <= 2 and sum(count == 2 for count in seen.values()) <= len(shape)
+    assert Pairs(corpus, config).used_share() > 0.98
+
+
+def test_the_paper_cuts_no_sentence_that_fits(corpus: Corpus) -> None:
+    shape = random_shape(400)
+    for first, second, _ in sequences(corpus, PairConfig(length=128)):
+        lengths = Counter(map(origin, [*first, *second]))
+        assert all(shape[document][place] == size for (document, place), size in lengths.items())
+
+
+def test_a_tenth_of_the_sequences_is_drawn_shorter(make_corpus: Callable[..., Corpus]) -> None:
+    corpus = make_corpus([[2] * NUM_SENTENCES] * 200)
+    budget = PairConfig(length=40).budget
+    made = sequences(corpus, PairConfig(length=40))
+    full = [a for a in made if len(a[0]) + len(a[1]) >= budget - 1]
+    tails = sum(1 for a in made if (49 in {place for _, place in sentences(a[0] + a[1])}))
+    share = 1 - len(full) / (len(made) - tails)
+    assert abs(share - 0.1 * (1 - 2 / (budget - 1))) < 5 * np.sqrt(0.09 / len(made))
+    again = sequences(corpus, PairConfig(length=40), epoch=1)
+    assert {i for i, a in enumerate(made) if a in full} != {i for i, a in enumerate(again) if len(a[0] + a[1]) > 35}
+
+
+def test_google_draws_a_length_for_each_document(make_corpus: Callable[..., Corpus]) -> None:
+    corpus = make_corpus([[2] * NUM_SENTENCES] * 400)
+    made = sequences(corpus, PairConfig(length=43, fidelity="google", short_share=0.3))
+    lengths: dict[int, set[int]] = {}
+    for first, second, _ in made:
+        if NUM_SENTENCES - 1 not in {place for _, place in sentences(first + second)}:
+            lengths.setdefault(origin(first[0])[0], set()).add(len(first + second))
+    # Sentences of two tokens are filled up to the length drawn, and one too long for a sequence is cut.
+    assert all(max(sizes) - min(sizes) <= 1 for sizes in lengths.values())
+    short = np.mean([max(sizes) < 40 for sizes in lengths.values()])
+    assert abs(short - 0.3) < 5 * np.sqrt(0.21 / 400) + 0.02
+
+
+def test_google_gives_single_sentences_a_random_partner_labelled_as_swapped(make_corpus: Callable[..., Corpus]) -> None:
+    corpus = make_corpus([[30]] * 20)
+    google = sequences(corpus, PairConfig(length=32, fidelity="google"))
+    assert all(label == 1 and origin(a[0])[0] != origin(b[0])[0] for a, b, label in google)
+    paper = sequences(corpus, PairConfig(length=32))
+    assert all(label == NO_LABEL and len(a) == 30 and not b for a, b, label in paper)
+
+
+@pytest.mark.parametrize("objective", ["sop", "nsp", "three-way"])
+def test_labels_are_balanced_and_change_from_epoch_to_epoch(corpus: Corpus, objective: str) -> None:
+    config = PairConfig(objective=objective, length=64)  # type: ignore[arg-type]
+    epochs = [[label for *_, label in sequences(corpus, config, epoch) if label != NO_LABEL] for epoch in (0, 1)]
+    counts = np.bincount(epochs[0])
+    expected = len(epochs[0]) / config.num_pair_classes
+    assert len(counts) == config.num_pair_classes
+    assert (abs(counts - expected) < 5 * np.sqrt(expected)).all()
+    assert np.mean(np.array(epochs[0]) != np.array(epochs[1])) > 0.4
+
+
+def test_the_point_of_the_split_is_uniform(make_corpus: Callable[..., Corpus]) -> None:
+    corpus = make_corpus([[5] * 5] * 2000)
+    made = sequences(corpus, PairConfig(objective="sop", length=28, short_share=0))
+    counts = np.bincount([min(len(a), len(b)) // 5 if a < b else max(len(a), len(b)) // 5 for a, b, _ in made])
+    splits = Counter(len(a if origin(a[0]) < origin(b[0]) else b) // 5 for a, b, _ in made)
+    assert set(splits) == {1, 2, 3, 4} and counts.sum() == 2000
+    assert all(abs(count - 500) < 5 * np.sqrt(500) for count in splits.values())
+
+
+def test_what_is_cut_does_not_tell_the_order(make_corpus: Callable[..., Corpus]) -> None:
+    """Two sentences too long for the sequence: how much of each remains, and which part, is alike for both labels."""
+    pairs = Pairs(make_corpus([[40, 40]] * 3000), PairConfig(length=64, short_share=0))
+    windows = np.arange(len(pairs))
+    drawn = pairs.segments(windows, make_keys(3, windows))
+    for measure in (*(drawn.begins_2B % 40), *drawn.lengths_2B):
+        in_order, swapped = (measure[drawn.labels_B == label] for label in (0, 1))
+        error = np.sqrt(in_order.var() / len(in_order) + swapped.var() / len(swapped))
+        assert measure.std() > 0
+        assert abs(in_order.mean() - swapped.mean()) < 5 * error
+
+
+def test_impossible_settings_and_corpora_are_refused(make_corpus: Callable[..., Corpus]) -> None:
+    with pytest.raises(UserError, match="length is 4; a sequence needs at least 8"):
+        PairConfig(length=4)
+    with pytest.raises(UserError, match="short_share is 2; it must be between 0 and 1"):
+        PairConfig(short_share=2)
+    with pytest.raises(UserError, match="has one document; nsp takes segments from others"):
+        Pairs(make_corpus([[3, 4, 5]]), PairConfig(objective="nsp"))
+
+
+def test_a_model_learns_from_every_objective(corpus: Corpus) -> None:
+    for objective in OBJECTIVES:
+        loader = Loader([corpus], PairConfig(objective=objective, length=32), MaskingConfig(), num_sequences=8)
+        batch = loader.make_batch(0)
+        assert (batch.pair_labels_B is None) == (objective == "none")
+        assert batch.num_sequences == 8 and max(batch.lengths) <= 32
