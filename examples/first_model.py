@@ -1,36 +1,43 @@
-"""From nothing to a model that fills in blanks: the library used with a training loop of your own.
+"""From nothing to a model that fills in blanks: the commands for text, and a training loop of your own.
 
     python examples/first_model.py --minutes 4 --out demo
 
-The text is Python's own documentation, which every installation has. A SentencePiece vocabulary is trained on it, an
-albert-nano learns to predict its masked tokens, and the folder that comes out is opened again, here and by
-transformers. Every number printed is measured in this run. `litebert` is used for the model, the loss, the batches and
-the folder; the loop is twenty lines of PyTorch, to be replaced by yours.
+The text is Python's own documentation, which every installation has. A SentencePiece vocabulary is trained on it and a
+corpus of token shards built; an albert-nano learns to predict its masked words and the order of its sentences; and the
+folder that comes out is opened again, here and by transformers. Every number printed is measured in this run. The loop
+is twenty lines of PyTorch, to be replaced by yours.
 """
 
 import ast
-import io
 import math
 import pydoc_data.topics
+import re
+import shutil
 import sysconfig
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import sentencepiece
 import torch
+import torch.nn.functional as F
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import litebert
-from litebert.batch import Batch
+from litebert.__main__ import main as run_litebert
+from litebert.batch import NO_LABEL, Batch
+from litebert.corpus.loader import Loader, State
+from litebert.corpus.masking import MaskingConfig
+from litebert.corpus.pairs import PairConfig
+from litebert.corpus.shards import Corpus, open_corpus
 from litebert.models.folder import write_model
-from litebert.models.heads import HeadConfig, Model
+from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import albert_nano
-from litebert.text.vocabulary import Vocabulary, open_vocabulary
+from litebert.text.vocabulary import copy_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.losses import pretraining_loss
 
@@ -48,21 +55,21 @@ class Options:
     """Trains a first model on Python's own documentation."""
 
     out: Path = Path("demo")
-    """Where to write the model folder."""
+    """Where to write text, vocabulary, corpus and model."""
     minutes: float = 4.0
     """How long to train."""
     vocab_size: int = 2000
-    length: int = 32
-    """Tokens in a sequence."""
+    length: int = 48
+    """The longest sequence, in tokens."""
     num_sequences: int = 16
     """Sequences in a step: small steps taken often learn fastest at this size."""
     learning_rate: float = 1e-3
     seed: int = 0
 
 
-def read_documents() -> list[str]:
+def read_documents() -> Iterator[str]:
     """The language reference's topics, and the docstrings of the standard library, a document for each module."""
-    documents = list(pydoc_data.topics.topics.values())
+    yield from pydoc_data.topics.topics.values()
     for file in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("**/*.py")):
         if {"site-packages", "test", "tests", "idlelib"} & set(file.parts):
             continue
@@ -72,56 +79,30 @@ def read_documents() -> list[str]:
             continue
         kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
         docstrings = [ast.get_docstring(node) for node in nodes if isinstance(node, kinds)]
-        documents.append("\n\n".join(text for text in docstrings if text))
-    return [" ".join(document.split()) for document in documents if len(document) > 200]
+        yield "\n\n".join(text for text in docstrings if text)
 
 
-def train_vocabulary(documents: list[str], size: int, folder: Path) -> Vocabulary:
-    """A unigram vocabulary whose first ids are ALBERT's."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.Train(
-        sentence_iterator=(
-            document[start : start + 4000].lower() for document in documents for start in range(0, len(document), 4000)
-        ),
-        model_writer=model,
-        vocab_size=size,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        num_threads=2,
-        minloglevel=2,
+def write_text(file: Path) -> None:
+    """A line for each paragraph, a blank line between documents."""
+    documents = (
+        "\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", document) if paragraph.strip())
+        for document in read_documents()
+        if len(document) > 200
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "spiece.model").write_bytes(model.getvalue())
-    return open_vocabulary(folder)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n\n".join(documents) + "\n", encoding="utf-8")
 
 
-def make_batches(
-    tokens: np.ndarray, vocabulary: Vocabulary, options: Options, random: np.random.Generator
-) -> Iterator[Batch]:
-    """Windows of the text, endlessly, with 15 % of their tokens hidden: 80 % masked, 10 % random, 10 % as they were."""
-    special, width = vocabulary.special, options.length - 2
-    while True:
-        starts = random.integers(0, len(tokens) - width, options.num_sequences)
-        rows = np.full((options.num_sequences, options.length), special.cls)
-        rows[:, -1] = special.sep
-        rows[:, 1:-1] = tokens[starts[:, None] + np.arange(width)]
-        original = rows.flatten()
-        inner = (original != special.cls) & (original != special.sep)
-        chosen = np.flatnonzero(inner & (random.random(original.size) < 0.15))
-        fate = random.random(chosen.size)
-        shown = original.copy()
-        shown[chosen[fate < 0.8]] = special.mask
-        shown[chosen[fate >= 0.9]] = random.integers(5, vocabulary.size, (fate >= 0.9).sum())
-        yield Batch(
-            lengths=(options.length,) * options.num_sequences,
-            token_ids_T=torch.from_numpy(shown),
-            segment_ids_T=torch.zeros(shown.size, dtype=torch.long),
-            predicted_positions_P=torch.from_numpy(chosen),
-            predicted_ids_P=torch.from_numpy(original[chosen]),
-        )
+def call(*arguments: object) -> None:
+    """A command, shown as a user types it and run."""
+    console.print(f"$ litebert {' '.join(map(str, arguments))}", style="bold", highlight=False, markup=False)
+    run_litebert([str(argument) for argument in arguments])
+
+
+def make_loader(corpus: Corpus, options: Options) -> Loader:
+    pairs = PairConfig(length=options.length, windows="paragraph")
+    state = State(seed=options.seed)
+    return Loader([corpus], pairs, MaskingConfig(), num_sequences=options.num_sequences, state=state)
 
 
 def train(model: Model, batches: Iterator[Batch], options: Options) -> tuple[int, float]:
@@ -149,24 +130,36 @@ def train(model: Model, batches: Iterator[Batch], options: Options) -> tuple[int
     return step, tokens / (time.perf_counter() - start)
 
 
+class Measured(NamedTuple):
+    """What a model makes of documents that it has not seen."""
+
+    loss: float
+    found: float
+    """The share of hidden tokens found."""
+    ordered: float
+    """The share of segment pairs whose order it tells."""
+    num_pairs: int
+
+
 @torch.inference_mode()
-def measure(model: Model, batches: Iterator[Batch], number: int = 50) -> tuple[float, float]:
-    """Mean loss, and the share of hidden tokens found, over `number` batches."""
+def measure(model: Model, batches: Iterator[Batch]) -> Measured:
     model.eval()
-    losses, right, total = [], 0, 0
-    for _ in range(number):
-        batch = next(batches)
-        logits_PV = model(batch).logits["masked_token"]
-        losses.append(torch.nn.functional.cross_entropy(logits_PV, batch.predicted_ids_P).item())
-        right += int((logits_PV.argmax(-1) == batch.predicted_ids_P).sum())
-        total += len(batch.predicted_ids_P)
-    return sum(losses) / number, right / total
+    losses, found, ordered = [], [], []
+    for batch in batches:
+        logits = model(batch).logits
+        assert batch.predicted_ids_P is not None and batch.pair_labels_B is not None
+        labelled = batch.pair_labels_B != NO_LABEL
+        losses.append(F.cross_entropy(logits["masked_token"], batch.predicted_ids_P, reduction="none"))
+        found.append(logits["masked_token"].argmax(-1) == batch.predicted_ids_P)
+        ordered.append((logits["pair"].argmax(-1) == batch.pair_labels_B)[labelled])
+    loss, found_share, ordered_share = (float(torch.cat(parts).float().mean()) for parts in (losses, found, ordered))
+    return Measured(loss, found_share, ordered_share, sum(map(len, ordered)))
 
 
-def unigram_entropy(train_tokens: np.ndarray, held_out: np.ndarray, size: int) -> float:
+def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
     """The loss of one who knows only how frequent each token is."""
-    counts = np.bincount(train_tokens, minlength=size) + 1.0
-    return float(-np.log(counts / counts.sum())[held_out].mean())
+    counts = sum(np.bincount(shard.tokens, minlength=train.vocabulary.size) for shard in train.shards) + 1.0
+    return float(-np.log(counts / counts.sum())[np.concatenate([shard.tokens for shard in held_out.shards])].mean())
 
 
 def fill_blanks(folder: Path) -> None:
@@ -198,50 +191,51 @@ def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     torch.manual_seed(options.seed)
     torch.set_flush_denormal(True)
-    random = np.random.default_rng(options.seed)
+    out = options.out
 
-    console.rule("1. text and vocabulary")
-    documents = read_documents()
-    vocabulary = train_vocabulary(documents, options.vocab_size, options.out)
-    encoded = [np.array(vocabulary.encode(document)) for document in documents]
-    random.shuffle(encoded)  # type: ignore[arg-type]
-    share = len(encoded) // 20
-    held_out, train_tokens = np.concatenate(encoded[:share]), np.concatenate(encoded[share:])
-    console.print(
-        f"Python's documentation: {len(documents):,} documents, {len(train_tokens):,} tokens to learn from, "
-        f"{len(held_out):,} held out; {vocabulary.size:,} pieces"
-    )
+    console.rule("1. a vocabulary")
+    write_text(out / "text.txt")
+    call("vocab", out / "text.txt", "--size", options.vocab_size, "--out", out / "vocab", "--overwrite")
 
-    console.rule("2. pre-training")
+    console.rule("2. a corpus")
+    shutil.rmtree(out / "corpus", ignore_errors=True)  # that of an earlier run, perhaps with other options
+    call("corpus", out / "text.txt", "--vocab", out / "vocab", "--out", out / "corpus", "--dev", "5%")
+    call("corpus", out / "corpus", "--show", 2, "--length", options.length)
+
+    console.rule("3. pre-training")
+    train_corpus, held_out = open_corpus(out / "corpus"), open_corpus(out / "corpus", "dev")
     # Two layers of the block learn sooner than three; a shared model can be deepened later without new weights.
-    config = replace(albert_nano(), vocab_size=vocabulary.size, num_layers=2, num_positions=128)
-    model = Model(config, [HeadConfig(kind="masked_token")])
+    config = replace(albert_nano(), vocab_size=options.vocab_size, num_layers=2, num_positions=128)
+    model = Model(config, PRETRAINING)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     console.print(f"albert-nano at {config.num_layers} layers of its one block: {parameters:,} parameters")
-    held_out_batches = make_batches(held_out, vocabulary, options, np.random.default_rng(1))
-    before, _ = measure(model, held_out_batches)
-    step, speed = train(model.train(), make_batches(train_tokens, vocabulary, options, random), options)
-    loss, accuracy = measure(model, held_out_batches)
-    write_model(model, options.out)
-    floor = unigram_entropy(train_tokens, held_out, vocabulary.size)
+    unseen = make_loader(held_out, options)
+    before = measure(model, unseen.one_epoch())
+    step, speed = train(model.train(), iter(make_loader(train_corpus, options)), options)
+    after = measure(model, unseen.one_epoch())
+    write_model(model, out / "model")
+    copy_vocabulary(out / "vocab", out / "model")
     console.print(f"{step:,} steps, {speed:,.0f} tokens/s")
     console.print(
-        f"loss on held-out documents: {before:.2f} before, {loss:.2f} after; "
-        f"{floor:.2f} is what word frequencies alone give; {accuracy:.1%} of hidden tokens found"
+        f"loss on held-out documents: {before.loss:.2f} before, {after.loss:.2f} after; "
+        f"{unigram_entropy(train_corpus, held_out):.2f} is what word frequencies alone give; "
+        f"{after.found:.1%} of hidden tokens found"
     )
+    console.print(f"order of sentences: {after.ordered:.1%} of {after.num_pairs:,} pairs right; chance is half")
 
-    console.rule("3. filling in blanks")
-    fill_blanks(options.out)
+    console.rule("4. filling in blanks")
+    fill_blanks(out / "model")
 
-    console.rule("4. the same folder in transformers")
-    console.print(f"largest difference of any logit: {compare_with_transformers(options.out):.1e}")
+    console.rule("5. the same folder in transformers")
+    console.print(f"largest difference of any logit: {compare_with_transformers(out / 'model'):.1e}")
 
     console.rule("made")
-    console.print(f"{options.out}/  a model folder: config.json, model.safetensors, spiece.model")
-    console.print(f"next: litebert inspect {options.out}", highlight=False)
+    console.print(f"{out}/  text.txt, vocab/, corpus/, and model/: config.json, model.safetensors, tokenizer.json")
+    console.print(f"next: litebert inspect {out}/model", highlight=False)
     console.print(
-        f'      litebert fill-mask {options.out} "Return the [MASK] of the list."', highlight=False, markup=False
+        f'      litebert fill-mask {out}/model "Return the [MASK] of the list."', highlight=False, markup=False
     )
+    console.print("      litebert vocab YOUR_TEXT --out vocab", highlight=False)
 
 
 if __name__ == "__main__":

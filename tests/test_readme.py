@@ -1,17 +1,26 @@
 """What README.md and docs/ tell people to type works, as it stands there."""
 
+import gzip
+import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from litebert.__main__ import main
+from litebert.corpus.build import BuildConfig, build_corpus
 from litebert.models.folder import write_model
 from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import albert_nano
+from litebert.text.documents import find_sources
+from litebert.text.hub_tokenizer import write_vocabulary
+from litebert.text.unigram import VocabularyConfig, train_unigram
+from litebert.text.vocabulary import copy_vocabulary
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "README.zh-CN.md", "docs/tour.md"]
@@ -26,31 +35,50 @@ def commands(page: str) -> list[str]:
     return [line for line in lines if line]
 
 
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder where `make demo` has been, and where one of Google's archives was unpacked."""
+def draw_sentences(words: list[str], space: str, stop: str, number: int) -> list[str]:
+    """Sentences of random words, enough of them for a vocabulary of thousands of pieces."""
+    random = np.random.default_rng(0)
+    letters = list("".join(words))
+    made = [*words, *("".join(random.choice(letters, random.integers(3, 9))) for _ in range(2 * number))]
+    return [space.join(random.choice(made, 12)) + stop for _ in range(number)]
+
+
+ENGLISH = draw_sentences(["return", "a", "new", "object", "for", "each", "name", "in", "the", "list"], " ", ".", 5000)
+CHINESE = draw_sentences(["我们", "喜欢", "自然", "语言", "处理", "北京", "天气", "很好"], "", "。", 800)
+
+
+def write_text(folder: Path, sentences: list[str]) -> None:
+    folder.mkdir()
+    documents = (" ".join(sentences[start : start + 8]) for start in range(0, len(sentences), 8))
+    (folder / "text.txt").write_text("\n\n".join(documents), encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def visited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where `make demo` has been, one of Google's archives was unpacked, and there is text."""
+    folder = tmp_path_factory.mktemp("visited")
+    write_text(folder / "books", ENGLISH)
+    write_text(folder / "zhongwen", CHINESE)
+    (folder / "wiki.jsonl.gz").write_bytes(gzip.compress(json.dumps({"text": " ".join(ENGLISH[:100])}).encode()))
+    shutil.copytree(ROOT / "tests" / "models" / "data" / "tensorflow_albert", folder / "albert_base")
+    demo, config = folder / "demo", VocabularyConfig(size=200)
+    write_vocabulary(train_unigram(ENGLISH[:500], config), config, demo / "vocab")
+    build_corpus(find_sources([folder / "books"]), demo / "vocab", demo / "corpus", BuildConfig(), num_workers=0)
     torch.manual_seed(0)
-    write_model(Model(albert_nano(), PRETRAINING), tmp_path / "demo")
-    pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *"abcdefghijklmnopqrstuvwxyz.",
-        "a",
-        "new",
-        "object",
-        "return",
-    ]
-    (tmp_path / "demo" / "vocab.txt").write_text("\n".join(dict.fromkeys(pieces)) + "\n")
-    shutil.copytree(ROOT / "tests" / "models" / "data" / "tensorflow_albert", tmp_path / "albert_base")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    write_model(Model(replace(albert_nano(), vocab_size=config.size), PRETRAINING), demo / "model")
+    copy_vocabulary(demo / "vocab", demo / "model")
+    return folder
+
+
+@pytest.fixture
+def workplace(visited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of that folder, to work in."""
+    shutil.copytree(visited, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_on_the_page_runs(page: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_on_the_page_runs(page: str, workplace: None, capsys: pytest.CaptureFixture[str]) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     shown = commands(page)
     assert shown
@@ -66,7 +94,7 @@ def test_every_command_on_the_page_runs(page: str, workplace: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_pages_python_runs(page: str, workplace: Path) -> None:
+def test_the_pages_python_runs(page: str, workplace: None) -> None:
     for block in blocks(page, "python"):
         exec(compile(block, page, "exec"), {})
 

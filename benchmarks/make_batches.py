@@ -1,0 +1,135 @@
+"""Making batches beside transformers' whole-word collator, and beside a training step.
+
+    python benchmarks/make_batches.py my-corpus --presets albert-nano albert-small
+
+Ours is the whole path from shards on disk: windows, sentence-order pairs, n-gram masks of whole words with 80/10/10,
+packed. The peer only masks and pads: `DataCollatorForLanguageModeling(whole_word_mask=True)`, which has no n-grams, no
+80/10/10 and no pairs, is given the same sequences, tokenized and with their offsets, in memory. One thread each, in
+turns; medians over rounds. Then a training step of each preset is timed on the same batches: what share of it would go
+to making its batch, if nothing were prepared ahead.
+"""
+
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import torch
+import tyro
+from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
+
+from litebert.batch import Batch
+from litebert.corpus.loader import Loader
+from litebert.corpus.masking import MaskingConfig
+from litebert.corpus.pairs import PairConfig
+from litebert.corpus.shards import Corpus, open_corpus
+from litebert.display import print_table
+from litebert.models.heads import PRETRAINING, Model
+from litebert.presets import find_preset
+from litebert.training.allocator import keep_freed_memory
+from litebert.training.losses import pretraining_loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Times the making of batches."""
+
+    corpus: Annotated[str, tyro.conf.Positional]
+    """A corpus, with a tokenizer.json for the peer."""
+    lengths: tuple[int, ...] = (128, 512)
+    num_tokens: int = 4096
+    """Tokens of a batch at most."""
+    presets: tuple[str, ...] = ("albert-nano", "albert-small", "albert-base-v2")
+    rounds: int = 7
+
+
+def seconds(work: Callable[[], object], at_least: float = 0.5) -> float:
+    """The mean time of a call, over so many that they take a while."""
+    work()
+    number, start = 0, time.perf_counter()
+    while time.perf_counter() - start < at_least:
+        work()
+        number += 1
+    return (time.perf_counter() - start) / number
+
+
+def make_loader(corpus: Corpus, length: int, num_tokens: int) -> Loader:
+    number = max(1, num_tokens // length)
+    return Loader([corpus], PairConfig(length=length), MaskingConfig(), num_sequences=number, num_threads=0)
+
+
+def make_examples(batch: Batch, pieces: list[str]) -> list[dict[str, Any]]:
+    """The sequences of a batch as the peer wants them: a word goes on where a token begins as the last one ends."""
+    examples = []
+    for start, length in zip(batch.starts, batch.lengths, strict=True):
+        ids = batch.token_ids_T[start : start + length].tolist()
+        offsets, end = [], 0
+        for index in ids:
+            begin = end + pieces[index].startswith("▁")
+            end = begin + max(1, len(pieces[index].strip("▁")))
+            offsets.append((begin, end))
+        examples.append({"input_ids": ids, "attention_mask": [1] * length, "offset_mapping": offsets})
+    return examples
+
+
+def compare_with_collator(corpus: Corpus, options: Options, length: int) -> dict[str, Any]:
+    loader = make_loader(corpus, length, options.num_tokens)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=f"{corpus.path}/tokenizer.json", pad_token="<pad>", mask_token="[MASK]", cls_token="[CLS]",
+        sep_token="[SEP]", unk_token="<unk>",
+    )  # fmt: skip
+    warnings.simplefilter("ignore")
+    collator = DataCollatorForLanguageModeling(tokenizer, whole_word_mask=True)
+    examples = [make_examples(loader.make_batch(n), corpus.vocabulary.pieces) for n in range(8)]
+    batches = iter(range(10**9))
+    theirs, ours = [], []
+    for _ in range(options.rounds):
+        theirs.append(seconds(lambda: collator([dict(row) for row in examples[next(batches) % 8]])))
+        ours.append(seconds(lambda: loader.make_batch(next(batches) * loader.num_sequences)))
+    peer, mine = (loader.num_sequences / statistics.median(times) for times in (theirs, ours))
+    return {"length": length, "transformers, sequences/s": peer, "litebert": mine, "ratio": mine / peer}
+
+
+def compare_with_step(corpus: Corpus, options: Options, length: int, preset: str) -> dict[str, Any]:
+    loader = make_loader(corpus, length, options.num_tokens)
+    torch.manual_seed(0)
+    config = replace(find_preset(preset), vocab_size=corpus.vocabulary.size)
+    model = Model(config, PRETRAINING).train()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    batches = iter(range(10**9))
+
+    def step() -> None:
+        pretraining_loss(model, batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    making, training = [], []
+    for _ in range(options.rounds):
+        making.append(seconds(lambda: loader.make_batch(next(batches) * loader.num_sequences), 0.1))
+        batch = loader.make_batch(next(batches) * loader.num_sequences)
+        training.append(seconds(step, 0.1))
+    made, trained = statistics.median(making), statistics.median(training)
+    return {
+        "preset": preset,
+        "length": length,
+        "batch, ms": made * 1e3,
+        "step, ms": trained * 1e3,
+        "share": f"{made / trained:.2%}",
+    }
+
+
+def main() -> None:
+    options = tyro.cli(Options, description=__doc__)
+    corpus = open_corpus(options.corpus)
+    torch.set_num_threads(1)
+    print_table([compare_with_collator(corpus, options, length) for length in options.lengths], title="one thread")
+    torch.set_num_threads(2)
+    keep_freed_memory()
+    rows = [compare_with_step(corpus, options, length, name) for name in options.presets for length in options.lengths]
+    print_table(rows, title=f"a training step on 2 threads, batches of at most {options.num_tokens:,} tokens")
+
+
+if __name__ == "__main__":
+    main()
