@@ -127,7 +127,8 @@ class Selection:
 
     def select(self, texts: list[str]) -> tuple[list[Document], Statistics]:
         """Those of a block's documents that belong to this part and are new, each with its split."""
-        hashes = np.array([hash_text(text) for text in texts], np.uint64)
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        hashes = np.array([hash_text(text) for text in encoded], np.uint64)
         kept = hashes % np.uint64(self.part.total) == self.part.number - 1
         counted = Statistics()
         if self.config.deduplicate:
@@ -135,9 +136,9 @@ class Selection:
             kept[mine] = self.seen.add(hashes[mine])
             counted.num_duplicates = len(mine) - int(kept.sum())
         held_out = hashes / 2.0**64 < self.config.dev_share
-        documents = [Document(texts[place], "dev" if held_out[place] else "train") for place in np.flatnonzero(kept)]
-        counted.num_bytes = sum(count_bytes(document.text) for document in documents)
-        return documents, counted
+        places = np.flatnonzero(kept).tolist()
+        counted.num_bytes = sum(len(encoded[place]) for place in places)
+        return [Document(encoded[place], "dev" if held_out[place] else "train") for place in places], counted
 
 
 def gather(documents: Iterator[tuple[str, Place]]) -> Iterator[tuple[list[str], Place]]:
@@ -154,10 +155,6 @@ def gather(documents: Iterator[tuple[str, Place]]) -> Iterator[tuple[list[str], 
             yield texts, place
             texts, num_characters = [], 0
     yield texts, place
-
-
-def count_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 class Builder:

@@ -1,5 +1,6 @@
 """Documents -> blocks of tokens: the work of one worker process."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -21,7 +22,8 @@ Words = Literal["pieces", "jieba"]
 
 
 class Document(NamedTuple):
-    text: str
+    text: bytes
+    """UTF-8, as it travels to the worker."""
     split: Split
 
 
@@ -35,7 +37,9 @@ class Encoder:
     def encode(self, documents: Sequence[Document]) -> dict[Split, Block]:
         """The documents of each split as a block."""
         return {
-            split: self.encode_texts([document.text for document in documents if document.split == split])
+            split: self.encode_texts(
+                [document.text.decode("utf-8", "surrogatepass") for document in documents if document.split == split]
+            )
             for split in SPLITS
         }
 
@@ -86,6 +90,7 @@ def start_worker(vocabulary_path: str | Path, words: Words) -> None:
     global encoder
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one tells it when to stop
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # every core has a worker already
+    gc.disable()  # a block makes no cycles, and its many lists would be searched for them again and again
     threading.Thread(target=leave_with_parent, daemon=True).start()
     encoder = Encoder(open_vocabulary(vocabulary_path), words)
 

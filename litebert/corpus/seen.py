@@ -13,9 +13,9 @@ Hashes = NDArray[np.uint64]
 LONGEST_RUN = 1 << 23
 
 
-def hash_text(text: str) -> int:
+def hash_text(text: bytes) -> int:
     """64 bits that decide whether a document is held out, which part builds it, and whether it was seen before."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class Seen:

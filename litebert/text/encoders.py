@@ -3,16 +3,18 @@
 Either takes [MASK] and its like in a text for plain characters: what a corpus quotes is not a command.
 """
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from litebert.text.normalize import WORD_START
+from litebert.text.word_table import LONGEST_WORD, Tokens, WordTable
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -22,7 +24,6 @@ RESERVED = re.compile(r"\[unused\d+\]")  # rows that BERT's vocabularies keep fr
 # Scripts whose words are not set apart by spaces, as Unicode's names of their letters begin.
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 
-Tokens = NDArray[np.uint16] | NDArray[np.uint32]
 Counts = NDArray[np.int64]
 
 
@@ -48,29 +49,54 @@ class Encoder(Protocol):
 
 
 class SentencePieceEncoder:
-    """A SentencePiece model, and the preparation in Python that those of others rely on."""
+    """A SentencePiece model, and the preparation in Python that those of others rely on.
+
+    No piece goes beyond a word, so the pieces of a text are those of its words one after the other, and each word need
+    be prepared and cut only once. SentencePiece adds up whole sentences in single precision: where two ways to cut a
+    word are equally good but for its rounding, it may choose the other.
+    """
 
     def __init__(self, processor: "SentencePieceProcessor", prepare: Callable[[str], str] | None = None) -> None:
         self.processor = processor
         self.prepare = prepare
         self.pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
+        self.has_words = has_words(processor, self.pieces)
+
+    @functools.cached_property
+    def words(self) -> WordTable:
+        return WordTable(self.encode_bytes, token_type(len(self.pieces)))
 
     def encode(self, text: str) -> list[int]:
-        return list(self.processor.encode(self.make_bytes(text)))
+        return self.encode_many([text])[0].tolist()
 
     def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
-        """One call for all texts, on one thread: who wants more runs more processes."""
-        rows = self.processor.encode([self.make_bytes(text) for text in texts], return_type="numpy", num_threads=1)
-        return join(rows, len(self.pieces))
+        if not self.has_words or not texts:
+            return join(self.encode_bytes([text.encode(errors="replace") for text in texts]), len(self.pieces))
+        lines = "\n".join(texts)
+        if lines.count("\n") >= len(texts):  # a line end within a text is a space to any preparation
+            lines = "\n".join(text.replace("\n", " ") for text in texts)
+        data = lines.encode(errors="replace")
+        if len(data) > LONGEST_WORD * (lines.count(" ") + len(texts)):
+            return self.encode_long(data)
+        return self.words.encode_lines(data)
+
+    def encode_long(self, lines: bytes) -> tuple[Tokens, Counts]:
+        """As the table of words would, for lines of words too long to come again, such as Chinese sentences."""
+        words = [line.split(b" ") for line in lines.split(b"\n")]
+        tokens, sizes = join(self.encode_bytes(list(chain.from_iterable(words))), len(self.pieces))
+        num_words = np.fromiter(map(len, words), np.int64, len(words))
+        return tokens, np.add.reduceat(sizes, np.cumsum(num_words) - num_words)
+
+    def encode_bytes(self, texts: list[bytes]) -> list[list[int]]:
+        """A row of ids for each text; on one thread, since who wants more runs more processes."""
+        if self.prepare:
+            texts = [self.prepare(text.decode()).encode() for text in texts]
+        return self.processor.encode(texts, num_threads=1)
 
     def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
-        text = self.make_bytes(text).decode()
+        text = make_valid(self.prepare(text) if self.prepare else text)
         found = self.processor.encode(text, return_type="offset_mapping")
         return text, found["ids"], [skip_spaces(text, begin, end) for begin, end in found["offsets"]]
-
-    def make_bytes(self, text: str) -> bytes:
-        """The prepared text. A question mark stands for half of a surrogate pair, which UTF-8 does not have."""
-        return (self.prepare(text) if self.prepare else text).encode(errors="replace")
 
     def decode(self, ids: list[int]) -> str:
         return str(self.processor.decode(ids))
@@ -128,12 +154,21 @@ class TokenizersEncoder:
         return bool(RESERVED.fullmatch(self.pieces[index])) or (added is not None and added.special)
 
 
-def join(rows: Sequence[Sequence[int]] | Sequence[NDArray[np.int32]], size: int) -> tuple[Tokens, Counts]:
-    """Rows of ids end to end, in the smallest type that a vocabulary's size allows, and their lengths."""
+def has_words(processor: "SentencePieceProcessor", pieces: list[str]) -> bool:
+    """Whether a model encodes a text as it does its words, which some trained for other purposes do not."""
+    joined = any(WORD_START in piece[1:] for piece in pieces if piece.strip(WORD_START))
+    return not joined and processor.encode("a  a a ") == 3 * processor.encode("a")
+
+
+def token_type(size: int) -> "np.dtype[np.unsignedinteger[Any]]":
+    """The smallest type for the ids of a vocabulary."""
+    return np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
+
+
+def join(rows: Sequence[Sequence[int]], size: int) -> tuple[Tokens, Counts]:
+    """Rows of ids end to end, and their lengths."""
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
-    is_array = len(rows) > 0 and isinstance(rows[0], np.ndarray)
-    tokens = np.concatenate(rows) if is_array else np.fromiter(chain.from_iterable(rows), np.int32, counts.sum())
-    return tokens.astype(np.uint16) if size <= 2**16 else tokens.astype(np.uint32), counts
+    return np.fromiter(chain.from_iterable(rows), token_type(size), counts.sum()), counts
 
 
 def starts_unit(piece: str) -> bool:

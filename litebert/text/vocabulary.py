@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import UserError, read_json, require
-from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder, Tokens
+from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder
 from litebert.text.normalize import normalize_albert, normalize_xlnet
+from litebert.text.word_table import Tokens
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
