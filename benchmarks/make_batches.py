@@ -4,8 +4,8 @@
 
 Ours is the whole path from shards on disk: windows, sentence-order pairs, n-gram masks of whole words with 80/10/10,
 packed. The peer only masks and pads: `DataCollatorForLanguageModeling(whole_word_mask=True)`, which has no n-grams, no
-80/10/10 and no pairs, is given the same sequences, tokenized and with their offsets, in memory. One thread each, in
-turns; medians over rounds. Then a training step of each preset is timed on the same batches: what share of it would go
+80/10/10 and no pairs, is given sequences of full length, tokenized and with their offsets, in memory. One thread each,
+in turns; medians over rounds. Then a training step of each preset is timed on such batches: what share of it would go
 to making its batch, if nothing were prepared ahead.
 """
 
@@ -60,18 +60,20 @@ def make_loader(corpus: Corpus, length: int, num_tokens: int) -> Loader:
     return Loader([corpus], PairConfig(length=length), MaskingConfig(), num_sequences=number, num_threads=0)
 
 
-def make_examples(batch: Batch, pieces: list[str]) -> list[dict[str, Any]]:
-    """The sequences of a batch as the peer wants them: a word goes on where a token begins as the last one ends."""
-    examples = []
-    for start, length in zip(batch.starts, batch.lengths, strict=True):
-        ids = batch.token_ids_T[start : start + length].tolist()
-        offsets, end = [], 0
-        for index in ids:
-            begin = end + pieces[index].startswith("▁")
-            end = begin + max(1, len(pieces[index].strip("▁")))
-            offsets.append((begin, end))
-        examples.append({"input_ids": ids, "attention_mask": [1] * length, "offset_mapping": offsets})
-    return examples
+def make_examples(batch: Batch, pieces: list[str], length: int, number: int) -> list[dict[str, Any]]:
+    """Text as the peer wants it, in rows of full length, since it does not pad offsets.
+
+    A word goes on where a token begins as the last one ends.
+    """
+    ids = batch.token_ids_T.tolist()
+    ids *= -(-length * number // len(ids))
+    offsets, end = [], 0
+    for index in ids:
+        begin = end + pieces[index].startswith("▁")
+        end = begin + max(1, len(pieces[index].strip("▁")))
+        offsets.append((begin, end))
+    rows = [slice(start, start + length) for start in range(0, length * number, length)]
+    return [{"input_ids": ids[row], "attention_mask": [1] * length, "offset_mapping": offsets[row]} for row in rows]
 
 
 def compare_with_collator(corpus: Corpus, options: Options, length: int) -> dict[str, Any]:
@@ -82,14 +84,23 @@ def compare_with_collator(corpus: Corpus, options: Options, length: int) -> dict
     )  # fmt: skip
     warnings.simplefilter("ignore")
     collator = DataCollatorForLanguageModeling(tokenizer, whole_word_mask=True)
-    examples = [make_examples(loader.make_batch(n), corpus.vocabulary.pieces) for n in range(8)]
-    batches = iter(range(10**9))
+    number, pieces = loader.num_sequences, corpus.vocabulary.pieces
+    examples = [make_examples(loader.make_batch(place), pieces, length, number) for place in range(8)]
+    mean = statistics.mean(loader.make_batch(place * number).num_tokens for place in range(100)) / number
+    batches, stream = iter(range(10**9)), iter(loader)
     theirs, ours = [], []
     for _ in range(options.rounds):
         theirs.append(seconds(lambda: collator([dict(row) for row in examples[next(batches) % 8]])))
-        ours.append(seconds(lambda: loader.make_batch(next(batches) * loader.num_sequences)))
-    peer, mine = (loader.num_sequences / statistics.median(times) for times in (theirs, ours))
-    return {"length": length, "transformers, sequences/s": peer, "litebert": mine, "ratio": mine / peer}
+        ours.append(seconds(lambda: next(stream)))
+    peer, mine = (number / statistics.median(times) for times in (theirs, ours))
+    return {
+        "length": length,
+        "transformers, sequences/s": peer,
+        "litebert, sequences/s": mine,
+        "ratio": mine / peer,
+        "mean length": mean,
+        "ratio of tokens/s": mine * mean / (peer * length),
+    }
 
 
 def compare_with_step(corpus: Corpus, options: Options, length: int, preset: str) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def compare_with_step(corpus: Corpus, options: Options, length: int, preset: str
     config = replace(find_preset(preset), vocab_size=corpus.vocabulary.size)
     model = Model(config, PRETRAINING).train()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    batches = iter(range(10**9))
+    stream = iter(loader)
 
     def step() -> None:
         pretraining_loss(model, batch).backward()
@@ -107,8 +118,8 @@ def compare_with_step(corpus: Corpus, options: Options, length: int, preset: str
 
     making, training = [], []
     for _ in range(options.rounds):
-        making.append(seconds(lambda: loader.make_batch(next(batches) * loader.num_sequences), 0.1))
-        batch = loader.make_batch(next(batches) * loader.num_sequences)
+        making.append(seconds(lambda: next(stream), 0.1))
+        batch = next(stream)
         training.append(seconds(step, 0.1))
     made, trained = statistics.median(making), statistics.median(training)
     return {

@@ -136,6 +136,29 @@ class Batch:
         )
         return reordered, tokens_T
 
+    def split(self, num_sequences: int) -> list["Batch"]:
+        """The same sequences in batches of so many; the last may have fewer."""
+        bounds = [*range(0, self.num_sequences, num_sequences), self.num_sequences]
+        return [self.slice(start, stop) for start, stop in itertools.pairwise(bounds)]
+
+    def slice(self, start: int, stop: int) -> "Batch":
+        """The sequences from `start` up to but without `stop`, with what is to be predicted of them."""
+        begin, end = sum(self.lengths[:start]), sum(self.lengths[:stop])
+        positions_P, ids_P = self.predicted_positions_P, self.predicted_ids_P
+        if positions_P is not None and ids_P is not None:
+            first, last = torch.searchsorted(
+                positions_P, torch.tensor([begin, end], device=positions_P.device)
+            ).tolist()
+            positions_P, ids_P = positions_P[first:last] - begin, ids_P[first:last]
+        return Batch(
+            lengths=self.lengths[start:stop],
+            token_ids_T=self.token_ids_T[begin:end],
+            segment_ids_T=self.segment_ids_T[begin:end],
+            predicted_positions_P=positions_P,
+            predicted_ids_P=ids_P,
+            pair_labels_B=None if self.pair_labels_B is None else self.pair_labels_B[start:stop],
+        )
+
     def to(self, device: torch.device | str) -> "Batch":
         moved: dict[str, Any] = {
             field.name: value.to(device, non_blocking=True)

@@ -42,3 +42,23 @@ def test_an_empty_sequence_and_lengths_that_do_not_fit_are_refused() -> None:
         Batch.pack([])
     with pytest.raises(UserError, match="segment_ids_T has shape"):
         Batch.pack([[1, 2]], [[0]])
+
+
+def test_a_split_batch_has_the_same_sequences_and_predictions() -> None:
+    lengths = (3, 5, 2, 4, 1)
+    batch = Batch(
+        lengths=lengths,
+        token_ids_T=torch.arange(15),
+        segment_ids_T=torch.arange(15) % 2,
+        predicted_positions_P=torch.tensor([1, 2, 7, 8, 13, 14]),
+        predicted_ids_P=torch.tensor([11, 12, 17, 18, 113, 114]),
+        pair_labels_B=torch.arange(5),
+    )
+    parts = batch.split(2)
+    assert [part.lengths for part in parts] == [(3, 5), (2, 4), (1,)]
+    assert torch.equal(torch.cat([part.token_ids_T for part in parts]), batch.token_ids_T)
+    assert [part.predicted_positions_P.tolist() for part in parts] == [[1, 2, 7], [0, 5], [0]]  # type: ignore[union-attr]
+    assert [part.predicted_ids_P.tolist() for part in parts] == [[11, 12, 17], [18, 113], [114]]  # type: ignore[union-attr]
+    assert [part.pair_labels_B.tolist() for part in parts] == [[0, 1], [2, 3], [4]]  # type: ignore[union-attr]
+    bare = Batch.pack([[1, 2], [3]]).split(1)
+    assert [part.token_ids_T.tolist() for part in bare] == [[1, 2], [3]] and bare[0].predicted_ids_P is None

@@ -23,6 +23,7 @@ from litebert.corpus.shards import Corpus, Split, open_corpus
 
 # A mixture is dealt in rounds of this many sequences, in each of which every corpus has its exact share.
 ROUND_SIZE = 1000
+GROUP_TOKENS = 1 << 15
 
 
 class State(NamedTuple):
@@ -138,24 +139,38 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         with ThreadPoolExecutor(max(1, self.num_threads)) as threads:
-            ahead: deque[Future[Batch]] = deque()
+            ahead: deque[Future[list[Batch]]] = deque()
             while True:
                 while len(ahead) < 2 * self.num_threads:
-                    position = self.position + len(ahead) * self.num_sequences
-                    ahead.append(threads.submit(self.make_batch, position))
-                batch = ahead.popleft().result() if ahead else self.make_batch(self.position)
-                self.position += self.num_sequences
-                yield batch
+                    position = self.position + len(ahead) * self.group_size * self.num_sequences
+                    ahead.append(threads.submit(self.make_batches, position, self.group_size))
+                batches = ahead.popleft().result() if ahead else self.make_batches(self.position, self.group_size)
+                for batch in batches:
+                    self.position += self.num_sequences
+                    yield batch
+
+    @property
+    def group_size(self) -> int:
+        """How many batches are made at once: enough tokens that operations on arrays pay, few enough for the cache."""
+        longest = self.pairs[0].config.length * (self.share.stop - self.share.start)
+        return max(1, GROUP_TOKENS // longest)
 
     def make_batch(self, position: int) -> Batch:
         """This rank's share of the batch that begins at a position of the stream."""
-        return self.make_sequences(np.arange(position, position + self.num_sequences)[self.share])
+        return self.make_batches(position, 1)[0]
+
+    def make_batches(self, position: int, number: int) -> list[Batch]:
+        """This rank's share of the next so many batches."""
+        positions = position + np.arange(number * self.num_sequences).reshape(number, self.num_sequences)
+        share = positions[:, self.share]
+        return self.make_sequences(share.ravel()).split(share.shape[1])
 
     def one_epoch(self, num_sequences: int | None = None) -> Iterator[Batch]:
         """The first epoch, each window once, or only so many sequences of it: what a model is evaluated on."""
         end = min(num_sequences or self.epoch_size, self.epoch_size)
-        for start in range(0, end, self.num_sequences):
-            yield self.make_sequences(np.arange(start, min(start + self.num_sequences, end)))
+        step = self.group_size * self.num_sequences
+        for start in range(0, end, step):
+            yield from self.make_sequences(np.arange(start, min(start + step, end))).split(self.num_sequences)
 
     def make_sequences(self, positions_B: Integers) -> Batch:
         """The sequences at these positions of the stream."""
