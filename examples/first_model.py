@@ -199,7 +199,7 @@ def main() -> None:
 
     console.rule("2. a corpus")
     shutil.rmtree(out / "corpus", ignore_errors=True)  # that of an earlier run, perhaps with other options
-    call("corpus", out / "text.txt", "--vocab", out / "vocab", "--out", out / "corpus", "--dev", "5%")
+    call("corpus", out / "text.txt", "--vocab", out / "vocab", "--out", out / "corpus", "--dev", "10%")
     call("corpus", out / "corpus", "--show", 2, "--length", options.length)
 
     console.rule("3. pre-training")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from litebert.config import require
 from litebert.files import write_file
-from litebert.protobuf import read_message
 from litebert.text.normalize import NORMALIZATIONS, WORD_START
+from litebert.text.spiece import load_model, read_character_map
 from litebert.text.unigram import SPECIAL_PIECES, VocabularyConfig
 from litebert.text.vocabulary import OUR_KEY, VOCABULARY_FILES
 
@@ -62,10 +62,9 @@ def describe(config: VocabularyConfig) -> dict[str, Any]:
 
 def make_tokenizer(model: bytes, config: VocabularyConfig) -> "Tokenizer":
     """The pipeline of a SentencePiece model, for the library tokenizers."""
-    from sentencepiece import SentencePieceProcessor
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    processor = SentencePieceProcessor(model_proto=model)
+    processor = load_model(model)
     scores = [(processor.IdToPiece(index), processor.GetScore(index)) for index in range(processor.GetPieceSize())]
     tokenizer = Tokenizer(models.Unigram(scores, unk_id=processor.unk_id()))
     tokenizer.normalizer = normalizers.Sequence(list(list_normalizers(model, config)))
@@ -95,9 +94,3 @@ def list_normalizers(model: bytes, config: VocabularyConfig) -> "Iterator[Normal
     yield normalizers.Precompiled(read_character_map(model))
     yield normalizers.Replace(Regex(" {2,}"), " ")
     yield normalizers.Strip()
-
-
-def read_character_map(model: bytes) -> bytes:
-    """The compiled map in a SentencePiece model: ModelProto.normalizer_spec.precompiled_charsmap."""
-    normalizer_spec = dict(read_message(model))[3]
-    return dict(read_message(normalizer_spec))[2]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from litebert.config import UserError, require
 from litebert.text.normalize import NORMALIZATIONS, character_map
+from litebert.text.spiece import change_scores, load_model
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 # SentencePiece leaves out lines of more than 4,192 bytes; a character has at most four.
@@ -93,7 +94,7 @@ def cut_lines(document: str) -> Iterator[str]:
 
 def train_unigram(lines: list[str], config: VocabularyConfig) -> bytes:
     """A SentencePiece model, as the bytes of its file."""
-    from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+    from sentencepiece import SentencePieceTrainer
 
     require(lines, "there is no text to learn a vocabulary from; name files that have some")
     model = io.BytesIO()
@@ -119,7 +120,16 @@ def train_unigram(lines: list[str], config: VocabularyConfig) -> bytes:
             raise explain(error, config) from None
     # The model names the file that its rules came from. A message of protobuf continued by another takes its values, so
     # this one's empty name makes two trainings equal; the rules themselves stay.
-    return bytes(SentencePieceProcessor(model_proto=model.getvalue() + EMPTY_RULES_NAME).serialized_model_proto())
+    return change_scores(bytes(load_model(model.getvalue() + EMPTY_RULES_NAME).serialized_model_proto()), round_score)
+
+
+def round_score(piece: str, score: float) -> float:
+    """To a multiple of 2^-10: sums are then exact in single precision, up to a thousand pieces and more.
+
+    So two ways to cut a word that are equally good are equal everywhere, in SentencePiece and in tokenizers, in a word
+    and in a sentence; else each would choose by its own rounding.
+    """
+    return round(score * 1024) / 1024
 
 
 def write_rules(changes: Mapping[str, str], file: Path) -> Path:

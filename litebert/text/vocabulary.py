@@ -10,10 +10,9 @@ import hashlib
 import json
 import re
 import shutil
-import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,8 @@ from numpy.typing import NDArray
 from litebert.config import UserError, read_json, require
 from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder
 from litebert.text.normalize import normalize_albert, normalize_xlnet
+from litebert.text.spiece import change_scores, load_model
 from litebert.text.word_table import Tokens
-
-if TYPE_CHECKING:
-    from sentencepiece import SentencePieceProcessor
 
 VOCABULARY_FILES = (
     "spiece.model",
@@ -46,7 +43,6 @@ SPECIAL_NAMES = {
 }
 # In tokenizer_config.json, what LiteBERT says of a vocabulary that it trained.
 OUR_KEY = "litebert"
-SCORE_TAG = b"\x15"  # protobuf's, for a second field of four bytes
 
 
 class Special(NamedTuple):
@@ -180,41 +176,25 @@ def find_special(ids: dict[str, int]) -> Special:
 def open_sentencepiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
     """A model that LiteBERT trained holds its preparation; Google's for ALBERT and XLNet rely on their code's."""
     model = file.read_bytes()
-    processor = load_sentencepiece(model, file)
+    try:
+        processor = load_model(model)
+    except RuntimeError:
+        raise UserError(f"{file} is not a SentencePiece model, or is damaged; copy it again") from None
     if OUR_KEY in settings:
         return Vocabulary(SentencePieceEncoder(processor), fingerprint(file, OUR_KEY))
     is_xlnet = processor.PieceToId("<cls>") != processor.unk_id()
     lower_case = bool(settings.get("do_lower_case", not is_xlnet))
     prepare = functools.partial(normalize_xlnet if is_xlnet else normalize_albert, lower_case=lower_case)
-    processor = load_sentencepiece(avoid_commas(model, processor), file)
+    processor = load_model(change_scores(model, avoid_comma))
     return Vocabulary(SentencePieceEncoder(processor, prepare), fingerprint(file, prepare.func.__name__, lower_case))
 
 
-def load_sentencepiece(model: bytes, file: Path) -> "SentencePieceProcessor":
-    from sentencepiece import SentencePieceProcessor
+def avoid_comma(piece: str, score: float) -> float:
+    """Lowers the score of a piece such as "1984," so that the comma is a piece of its own.
 
-    processor = SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(model)
-    except RuntimeError:
-        raise UserError(f"{file} is not a SentencePiece model, or is damaged; copy it again") from None
-    return processor
-
-
-def avoid_commas(model: bytes, processor: "SentencePieceProcessor") -> bytes:
-    """Lowers the scores of pieces such as "1984," so that the comma is a piece of its own.
-
-    Google's code takes it off afterwards; transformers lowers the scores by 100, and so do we. In the file a piece is
-    its length, its text, and a tag before its score.
+    Google's code takes it off afterwards; transformers lowers the scores by 100, and so do we.
     """
-    changed = bytearray(model)
-    place = 0
-    for index in range(processor.GetPieceSize()):
-        piece = processor.IdToPiece(index).encode()
-        if re.search(rb"\d,$", piece):
-            place = changed.index(bytes([len(piece)]) + piece + SCORE_TAG, place) + 1 + len(piece) + len(SCORE_TAG)
-            changed[place : place + 4] = struct.pack("<f", processor.GetScore(index) - 100)
-    return bytes(changed)
+    return score - 100 if re.search(r"\d,$", piece) else score
 
 
 def open_tokenizer_json(file: Path, settings: dict[str, Any]) -> Vocabulary:
