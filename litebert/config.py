@@ -55,6 +55,11 @@ def check_values(kind: type, values: Mapping[str, Any]) -> None:
         require(fits(value, known[key]), f"{kind.__name__}.{key} is {value!r}; it must be {type_name(known[key])}")
 
 
+def check_fields(config: Any) -> None:
+    """For `__post_init__`: refuses values of the wrong type, and names that a `Literal` does not list."""
+    check_values(type(config), {field.name: getattr(config, field.name) for field in dataclasses.fields(config)})
+
+
 def fits(value: object, hint: Any) -> bool:
     """Whether a value read from JSON or a command line fits a field's type."""
     origin = typing.get_origin(hint)

@@ -71,6 +71,7 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
 
+    require(options.show >= 0, f"--show is {options.show}; give the number of samples to show")
     if options.mix:
         require(not options.text, f"--mix names the corpora; leave out {' '.join(options.text)}")
         show(options)
@@ -93,6 +94,7 @@ def run(options: Options) -> None:
 def build(options: Options) -> None:
     import time
 
+    from litebert.config import require
     from litebert.corpus.build import BuildConfig, build_corpus
     from litebert.display import print_json, show_progress
     from litebert.text.documents import find_sources
@@ -107,6 +109,7 @@ def build(options: Options) -> None:
         shard_size=options.shard_size,
     )
     part = read_part(options.part)
+    require(options.text, "TEXT is missing; name the files or folders to build the corpus from")
     sources = find_sources(options.text)
     assert options.vocab is not None and options.out is not None
     start = time.perf_counter()
@@ -143,7 +146,7 @@ def describe(options: Options) -> None:
         Pairs(corpus, PairConfig(objective=options.objective, length=n, fidelity=options.fidelity)) for n in LENGTHS
     ]
     epochs = [
-        {"length": length, "sequences": len(made), "tokens used": f"{made.used_share():.1%}"}
+        {"length": length, "sequences": len(made), "tokens shown": f"{made.shown_share():.1%}"}
         for length, made in zip(LENGTHS, pairs, strict=True)
     ]
     if options.json:
@@ -178,7 +181,7 @@ def show(options: Options) -> None:
         options.html.write_text(
             to_page(samples, f"Samples of {' '.join(options.mix or options.text)}", note), encoding="utf-8"
         )
-        console.print(f"{options.html}: {len(samples)} samples")
+        print(f"{options.html}: {len(samples)} samples")
 
 
 def summarize(indexes: "Sequence[Index]") -> dict[str, Any]:

@@ -12,11 +12,14 @@ import json
 import logging
 import multiprocessing
 import os
+import signal
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,7 +27,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from litebert import files
-from litebert.config import UserError, require
+from litebert.config import UserError, check_fields, require
 from litebert.corpus.encode import Document, Encoder, Words, encode_in_worker, start_worker
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import SPLITS, Block, Index, ShardWriter, Split, Statistics, join_path, read_index
@@ -33,9 +36,9 @@ from litebert.text.vocabulary import Vocabulary, copy_vocabulary, open_vocabular
 
 logger = logging.getLogger(__name__)
 
-BLOCK_SIZE = 1 << 20
+BLOCK_SIZE = 1 << 19
 """Characters handed to a worker at a time."""
-NUM_AHEAD = 3
+NUM_AHEAD = 2
 """Blocks that lie ready for each worker, so that none waits."""
 
 
@@ -56,6 +59,7 @@ class BuildConfig:
     """Tokens of a shard."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(0 <= self.dev_share < 1, f"the dev share is {self.dev_share:g}; it must be at least 0 and below 1")
         require(0 < self.shard_size < 1 << 31, f"shard_size is {self.shard_size}; it must be between 1 and 2^31 tokens")
 
@@ -108,10 +112,12 @@ class Selection:
         start = Place(0, 0) if self.config.deduplicate else done
         reader = Reader(self.config.reading)
         bytes_before = sum(source.size for source in self.sources[: start.source])
-        num_skipped = num_reasons = 0
+        num_reasons = self.num_skipped = 0
         for texts, place in gather(self.read(reader, start)):
             documents, counted = self.select(texts)
-            counted.num_skipped, num_skipped = reader.skipped - num_skipped, reader.skipped
+            if self.part.number == 1:  # of parts that read the same files, one counts
+                counted.num_skipped = reader.skipped - self.num_skipped
+            self.num_skipped = reader.skipped
             for reason in reader.reasons[num_reasons:]:
                 logger.warning("skipped %s", reason)
             num_reasons = len(reader.reasons)
@@ -124,6 +130,8 @@ class Selection:
             for count, text in enumerate(reader.read(source), start=1):
                 if Place(number, count) > start:
                     yield text, Place(number, count)
+                else:
+                    self.num_skipped = reader.skipped  # an earlier run has counted these
 
     def select(self, texts: list[str]) -> tuple[list[Document], Statistics]:
         """Those of a block's documents that belong to this part and are new, each with its split."""
@@ -217,18 +225,21 @@ def build_corpus(
         f"the part is {part.number}/{part.total}; it must be one of 1/{part.total} to {part.total}/{part.total}",
     )
     require(num_workers is None or num_workers >= 0, f"the number of workers is {num_workers}; it must be at least 0")
+    require(str(out), "the folder to build in has no name; give one")
     out, vocabulary = str(out), open_vocabulary(vocabulary_path)
+    sources = [source for source in sources if not is_inside(source.path, out)]
+    require(sources, f"there is no text to build {out} from; name files or folders outside it")
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
     if index.complete:
         return index
-    place_vocabulary(Path(vocabulary_path), out)
+    place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
     selection = Selection(sources, config, part)
     builder = Builder(index, out, config, vocabulary.special.unknown)
     works = selection.works(Place(*index.resume))
     if num_workers == 0:
         encoded = encode_here(works, Encoder(vocabulary, config.words))
     else:
-        num_workers = num_workers or len(os.sched_getaffinity(0))
+        num_workers = num_workers or count_cores()
         encoded = encode_in_processes(works, vocabulary_path, config.words, num_workers)
     text_bytes = 0
     for work, blocks in encoded:
@@ -252,13 +263,20 @@ def encode_in_processes(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(num_workers, context, start_worker, (vocabulary_path, words))
     ahead: deque[tuple[Work, Future[dict[Split, Block]]]] = deque()
+    failure: UserError | None = None
     try:
-        for work in works:
-            ahead.append((work, pool.submit(encode_in_worker, work.documents)))
-            while len(ahead) > NUM_AHEAD * num_workers or (ahead and ahead[0][1].done()):
-                yield ahead[0][0], ahead.popleft()[1].result()
+        try:
+            for work in works:
+                with uninterrupted():
+                    ahead.append((work, pool.submit(encode_in_worker, work.documents)))
+                while len(ahead) > NUM_AHEAD * num_workers or (ahead and ahead[0][1].done()):
+                    yield ahead[0][0], ahead.popleft()[1].result()
+        except UserError as error:  # what was read before the mistake is not lost
+            failure = error
         while ahead:
             yield ahead[0][0], ahead.popleft()[1].result()
+        if failure is not None:
+            raise failure
     except BrokenProcessPool:
         raise UserError(
             "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer workers"
@@ -267,9 +285,35 @@ def encode_in_processes(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Lets no interrupt through: a process that starts meanwhile inherits that, and is silent when one comes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def count_cores() -> int:
+    """Those that this process may use, where the system can say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a local file lies in a local folder: a corpus is not made of its own files."""
+    if files.is_url(path) or files.is_url(folder):
+        return path.startswith(f"{folder.rstrip('/')}/")
+    return files.local_path(path).resolve().is_relative_to(files.local_path(folder).resolve())
+
+
 def begin_index(sources: Sequence[Source], vocabulary: Vocabulary, config: BuildConfig, part: Part) -> Index:
     """The index of a corpus of which nothing is built yet."""
-    listed = json.dumps([list(source) for source in sources])
+    # By name and size: on another machine the folder may be another.
+    listed = json.dumps([[Path(source.path).name, source.size] for source in sources])
     return Index(
         vocabulary=vocabulary.fingerprint,
         vocab_size=vocabulary.size,
@@ -294,9 +338,9 @@ def find_begun(out: str, index: Index) -> Index:
     if not files.exists(path):
         return index
     begun = read_index(path)
-    for name in ("vocabulary", "config", "sources"):
+    for name in WORDINGS:
         require(
-            getattr(begun, name) == getattr(index, name),
+            begun.identity[name] == index.identity[name],
             f"{path} was built from {WORDINGS[name]}; choose another --out, or remove it",
         )
     return begun
@@ -305,8 +349,13 @@ def find_begun(out: str, index: Index) -> Index:
 WORDINGS = {"vocabulary": "another vocabulary", "config": "the same text with other options", "sources": "other text"}
 
 
-def place_vocabulary(source: Path, out: str) -> None:
+def place_vocabulary(source: Path, out: str, fingerprint: str) -> None:
     """Copies the vocabulary to the corpus, which is thereby complete in itself."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in copy_vocabulary(source, Path(folder)):
+        names = copy_vocabulary(source, Path(folder))
+        require(
+            open_vocabulary(folder).fingerprint == fingerprint,
+            f"{source} holds files of several vocabularies; leave only those of one there",
+        )
+        for name in names:
             files.write_file(join_path(out, name), (Path(folder) / name).read_bytes())

@@ -6,6 +6,7 @@ threads prepare it, so a run can stop, change their number and go on with the sa
 numbers: seed, epoch, position.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -46,7 +47,10 @@ def open_mixture(parts: Sequence[str], split: Split = "train") -> tuple[list[Cor
             weights.append(float(weight))
         except ValueError:
             raise UserError(f"{part!r} names no corpus and weight; write it as my-corpus=0.7") from None
-        require(path and weights[-1] > 0, f"{part!r} needs a corpus and a weight above 0; write it as my-corpus=0.7")
+        require(
+            path and 0 < weights[-1] < math.inf,
+            f"{part!r} needs a corpus and a weight above 0; write it as my-corpus=0.7",
+        )
         corpora.append(open_corpus(path, split))
     return corpora, weights
 
@@ -106,6 +110,11 @@ class Loader:
                 corpus.vocabulary.fingerprint == first.vocabulary.fingerprint,
                 f"{first.path} and {corpus.path} have different vocabularies; corpora of one mixture need the same",
             )
+        require(0 <= rank < num_ranks, f"the rank is {rank} of {num_ranks}; it must be from 0 to {num_ranks - 1}")
+        require(
+            0 <= state.seed < 1 << 63 and min(state) >= 0, f"the state is {tuple(state)}; it has numbers from 0 to 2^63"
+        )
+        require(num_threads >= 0, f"the number of threads is {num_threads}; it must be at least 0")
         require(
             len(weights) == len(corpora),
             f"there are {len(corpora)} corpora and {len(weights)} weights; give each corpus one",
@@ -214,10 +223,10 @@ class Loader:
         parts_B2 = np.stack([lengths_2B[0] + 2, lengths_2B[1] + (lengths_2B[1] > 0)], axis=1)
         ends_B2 = np.cumsum(parts_B2).reshape(parts_B2.shape)
         firsts_B = ends_B2[:, 0] - parts_B2[:, 0]
-        tokens_T = np.zeros(int(ends_B2[-1, -1]), np.int64)
-        tokens_T[ends_B2 - 1] = special.sep
-        tokens_T[firsts_B] = special.cls
-        is_mark_T = tokens_T > 0
+        tokens_T = np.empty(int(ends_B2[-1, -1]), np.int64)
+        is_mark_T = np.zeros(len(tokens_T), bool)
+        for places, mark in ((ends_B2 - 1, special.sep), (firsts_B, special.cls)):
+            tokens_T[places], is_mark_T[places] = mark, True
         runs = [
             (self.shards[shard], begin, slice(place, place + length))
             for shards, begins, lengths, places in zip(

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.config import require
+from litebert.config import check_fields, require
 from litebert.corpus.draws import Floats, Integers, Keys, below, uniform
 
 Flags = NDArray[np.bool_]
@@ -42,6 +42,7 @@ class MaskingConfig:
     """The most predictions of a sequence. Google's code has 20, which at length 512 is 4 % instead of 15."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.longest >= 1, f"longest is {self.longest}; an n-gram has at least one word")
         for name in ("rate", "final_rate", "masked_share", "random_share"):
             value = getattr(self, name)
@@ -150,8 +151,7 @@ def take(
     sizes, sequences = sizes_N[order], sequences_N[order]
     firsts = np.searchsorted(sequences, sequences)
     if capped:
-        totals = np.cumsum(sizes)
-        taken = totals - (totals - sizes)[firsts] <= wanted_B[sequences]
+        taken = fill(sizes, sequences, firsts, wanted_B)
     else:
         number_B, tokens_B = (np.bincount(sequences_N, weights, len(wanted_B)) for weights in (None, sizes_N))
         allowed_B = np.floor(wanted_B * number_B / np.maximum(tokens_B, 1) + luck_B)
@@ -159,3 +159,21 @@ def take(
     taken_N = np.zeros(len(order), bool)
     taken_N[order] = taken
     return taken_N
+
+
+def fill(sizes: Integers, sequences: Integers, firsts: Integers, room_B: Floats) -> Flags:
+    """Which of the n-grams, taken one after the other, find room; one that does not is passed over.
+
+    `firsts` is where each one's sequence begins. A few rounds come to the same as going through them one by one: those
+    that fit behind all before them are taken, and what is now too large falls out.
+    """
+    taken = np.zeros(len(sizes), bool)
+    possible = sizes <= room_B[sequences]
+    while possible.any():
+        totals = np.cumsum(np.where(possible, sizes, 0))
+        before = totals - np.where(possible, sizes, 0)
+        within = totals - before[firsts] <= room_B[sequences]
+        taken |= possible & within
+        room_B = room_B - np.bincount(sequences[possible & within], sizes[possible & within], len(room_B))
+        possible &= ~within & (sizes <= room_B[sequences])
+    return taken

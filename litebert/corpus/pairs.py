@@ -1,14 +1,15 @@
 """Segment pairs: which sentences stand together in a sequence, and in which order.
 
 A corpus is first cut into windows: runs of whole sentences of one document that fill a sequence. That depends on the
-corpus and the length alone, so every epoch has the same windows, each exactly once. What becomes of a window in an
-epoch is drawn from its key: where it is split in two, and whether the two stay in order (ALBERT 3.1), are swapped, or
-the second gives way to one of another document (BERT).
+corpus, the length and the seed alone, so every epoch has the same windows, each exactly once. What becomes of a window
+in an epoch is drawn from its key: where it is split in two, and whether the two stay in order (ALBERT 3.1), are
+swapped, or the second gives way to one of another document (BERT). Nothing but the text may tell which.
 
-Two fidelities. `paper`: windows hold as many whole sentences as fit, so that a cut inside a sentence cannot betray the
-order; a tenth of the sequences are shorter, drawn one by one; a document of one sentence is learned from without a pair
-label. `google`: a window is filled until it is too long and then cut; lengths are drawn for a document; and a window of
-a single sentence always gets a random partner, labelled 1.
+Two fidelities. `paper`: windows hold as many whole sentences as fit, packed from the front of some documents and from
+the end of others, so that neither cuts nor lengths betray the order; a tenth of the sequences are shorter, drawn one by
+one; a document of one sentence is learned from without a pair label. `google`: a window is filled until it is too long
+and then cut; lengths are drawn for a document; and a window of a single sentence always gets a random partner,
+labelled 1.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.batch import NO_LABEL
-from litebert.config import require
+from litebert.config import check_fields, require
 from litebert.corpus.draws import Integers, Keys, below, coin_flips, make_keys, uniform
 from litebert.corpus.shards import Corpus, Shard
 
@@ -39,7 +40,8 @@ NUM_MARKS = 3
 SHORTEST = 8
 
 # What a draw is for: draws of one key for different purposes are unrelated.
-IS_SHORT, SHORT_LENGTH, SHORT_START, KIND, SPLIT, PARTNER, PARTNER_START, ODD_TOKEN, CUT_FIRST, CUT_SECOND = range(10)
+IS_SHORT, SHORT_LENGTH, SHORT_START, DIRECTION, KIND, SPLIT, PARTNER, PARTNER_START = range(8)
+ODD_TOKEN, CUT_FIRST, CUT_SECOND = range(8, 11)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class PairConfig:
     fidelity: Literal["paper", "google"] = "paper"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.length >= SHORTEST, f"length is {self.length}; a sequence needs at least {SHORTEST} tokens")
         require(0 <= self.short_share <= 1, f"short_share is {self.short_share}; it must be between 0 and 1")
 
@@ -64,6 +67,11 @@ class PairConfig:
     def budget(self) -> int:
         """The tokens of a sequence that are text."""
         return self.length - (NUM_MARKS if self.has_pairs else NUM_MARKS - 1)
+
+    @property
+    def fewest_sentences(self) -> int:
+        """How many sentences a window has at least, where its document has them."""
+        return 2 if self.has_pairs else 1
 
     @property
     def has_pairs(self) -> bool:
@@ -154,15 +162,23 @@ class Pairs:
         self, shards_B: Integers, firsts_B: Integers, sizes_B: Integers, keys_B: Keys
     ) -> tuple[Integers, Integers, Integers]:
         """Makes a share of the windows shorter: some of their sentences, of any number of tokens."""
-        config, fewest = self.config, 2 if self.config.has_pairs else 1
+        config, fewest = self.config, self.config.fewest_sentences
         budgets_B = draw_lengths(config, keys_B)
         offsets_B = below(keys_B, SHORT_START, np.maximum(sizes_B - fewest + 1, 1))
+        from_end_B = below(keys_B, DIRECTION, 2) > 0
         for place in np.flatnonzero((budgets_B < config.budget) & (sizes_B > fewest)).tolist():
             ends = self.corpus.shards[shards_B[place]].sentence_ends
-            first, last = int(firsts_B[place] + offsets_B[place]), int(firsts_B[place] + sizes_B[place])
-            begin = int(ends[first - 1]) if first else 0
-            whole = int(np.searchsorted(ends[first:last], begin + budgets_B[place], side="right"))
-            firsts_B[place], sizes_B[place] = first, max(whole, fewest)
+            first, last = int(firsts_B[place]), int(firsts_B[place] + sizes_B[place])
+            if from_end_B[place]:
+                last -= int(offsets_B[place])
+                begin = int(np.searchsorted(ends[first:last], int(ends[last - 1]) - budgets_B[place])) + 1 + first
+                first = max(first, min(begin, last - fewest))
+            else:
+                first += int(offsets_B[place])
+                begin = int(ends[first - 1]) if first else 0
+                whole = int(np.searchsorted(ends[first:last], begin + budgets_B[place], side="right"))
+                last = first + max(whole, fewest)
+            firsts_B[place], sizes_B[place] = first, last - first
         return firsts_B, sizes_B, budgets_B
 
     def find_lengths(self, shards_B: Integers, sentences_B: Integers) -> Integers:
@@ -215,8 +231,8 @@ class Pairs:
                 begins_B += below(keys_B, purpose, cuts_B + 1)
         return begins_2B, lengths_2B - cuts_2B
 
-    def used_share(self, num_windows: int = 100_000) -> float:
-        """How many of the corpus's tokens an epoch shows, each counted as often as it is shown."""
+    def shown_share(self, num_windows: int = 100_000) -> float:
+        """How many tokens an epoch shows, for each token of the corpus."""
         windows = np.linspace(0, len(self) - 1, min(num_windows, len(self))).astype(np.int64)
         shown = self.segments(windows, make_keys(self.seed, windows)).lengths_2B.sum()
         return float(shown) * len(self) / len(windows) / self.corpus.num_tokens
@@ -237,26 +253,73 @@ def cut_windows(
     shard: Shard, config: PairConfig, seed: int, number: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """The first sentence and the size of each window of a shard, which is the corpus's so-and-so-many-th."""
-    walked = list(walk(shard, config, seed, number))
+    ends = find_ends(shard, config).astype(np.int64)
+    documents = Documents(
+        token_starts=np.concatenate([[0], shard.sentence_ends]).astype(np.int64),
+        begins=np.concatenate([[0], ends[:-1]]),
+        ends=ends,
+        keys=make_keys(seed, number, np.arange(len(ends))),
+    )
+    if config.fidelity == "google":
+        walked = list(fill_windows(documents, config))
+    else:
+        # A long sentence that does not fit begins the next window, so the first of a window's sentences are longer than
+        # its last. Half of the documents are cut from their end, where it is the other way round: lengths tell nothing.
+        from_end = below(documents.keys, DIRECTION, 2) > 0
+        walked = [
+            *pack_windows(documents.choose(~from_end), config),
+            *pack_windows_backwards(documents.choose(from_end), config),
+        ]
     starts, stops = (np.concatenate(arrays) for arrays in zip(*walked, strict=True))
     order = np.argsort(starts, kind="stable")
     return starts[order].astype(np.uint32), (stops - starts)[order].astype(np.uint16)
 
 
-def walk(shard: Shard, config: PairConfig, seed: int, number: int) -> Iterator[tuple[Integers, Integers]]:
-    """Goes through all documents at once, a window each at a time."""
-    token_starts = np.concatenate([[0], shard.sentence_ends]).astype(np.int64)
-    ends = find_ends(shard, config).astype(np.int64)
-    starts = begins = np.concatenate([[0], ends[:-1]])
-    lengths = draw_lengths(config, make_keys(seed, number, np.arange(len(ends))))
+class Documents(NamedTuple):
+    """Some documents of a shard, each from its first sentence up to but without its end."""
+
+    token_starts: Integers
+    """At which token of the shard each sentence begins, and at the end where the last one ends."""
+    begins: Integers
+    ends: Integers
+    keys: Keys
+
+    def choose(self, chosen: NDArray[np.bool_]) -> "Documents":
+        return Documents(self.token_starts, self.begins[chosen], self.ends[chosen], self.keys[chosen])
+
+
+def pack_windows(documents: Documents, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
+    """As many whole sentences as fit, two at least. All documents are gone through at once, a window each at a time."""
+    token_starts, begins, ends, _ = documents
+    fewest, starts = config.fewest_sentences, begins
     while len(starts):
-        if config.fidelity == "google":
-            stops = np.minimum(np.searchsorted(token_starts, token_starts[starts] + lengths), ends)
-        else:
-            fewest = 2 if config.has_pairs else 1
-            starts = np.clip(ends - fewest, begins, starts)  # the last sentence takes the one before with it
-            stops = np.searchsorted(token_starts, token_starts[starts] + config.budget, side="right") - 1
-            stops = np.clip(stops, np.minimum(starts + fewest, ends), ends)
+        starts = np.clip(ends - fewest, begins, starts)  # the last sentence takes the one before with it
+        stops = np.searchsorted(token_starts, token_starts[starts] + config.budget, side="right") - 1
+        stops = np.clip(stops, np.minimum(starts + fewest, ends), ends)
         yield starts, stops
         left = stops < ends
-        starts, begins, ends, lengths = stops[left], begins[left], ends[left], lengths[left]
+        starts, begins, ends = stops[left], begins[left], ends[left]
+
+
+def pack_windows_backwards(documents: Documents, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
+    """The same from the ends of the documents."""
+    token_starts, begins, ends, _ = documents
+    fewest, stops = config.fewest_sentences, ends
+    while len(stops):
+        stops = np.clip(begins + fewest, stops, ends)  # the first sentence takes the one behind with it
+        starts = np.searchsorted(token_starts, token_starts[stops] - config.budget)
+        starts = np.clip(starts, begins, np.maximum(stops - fewest, begins))
+        yield starts, stops
+        left = starts > begins
+        stops, begins, ends = starts[left], begins[left], ends[left]
+
+
+def fill_windows(documents: Documents, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
+    """As Google's code does: sentences until the length that was drawn for the document is reached or passed."""
+    token_starts, starts, ends, keys = documents
+    lengths = draw_lengths(config, keys)
+    while len(starts):
+        stops = np.minimum(np.searchsorted(token_starts, token_starts[starts] + lengths), ends)
+        yield starts, stops
+        left = stops < ends
+        starts, ends, lengths = stops[left], ends[left], lengths[left]

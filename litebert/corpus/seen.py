@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint64]
 
-# A run of this many hashes goes to a file, from which only what a search touches is read: 64 MiB each.
-LONGEST_RUN = 1 << 23
+# A run of this many hashes goes to a file, from which only what a search touches is read: 16 MiB each.
+LONGEST_RUN = 1 << 21
 
 
 def hash_text(text: bytes) -> int:

@@ -129,6 +129,12 @@ class Index(NamedTuple):
     """How many sources, and how many documents of the next, are in the shards."""
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What parts of one corpus, and a build and its continuation, have in common."""
+        config = {key: value for key, value in self.config.items() if key != "skip_bad"}
+        return {"vocabulary": self.vocabulary, "config": config, "sources": self.sources, "parts": self.part[1]}
+
+    @property
     def name(self) -> str:
         return "index.json" if self.part[1] == 1 else f"index-{self.part[0]}-of-{self.part[1]}.json"
 
@@ -145,18 +151,15 @@ def hash_content(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def read_text(path: str) -> str:
-    with files.open_file(path) as file:
-        return file.read().decode()
-
-
 def read_index(path: str) -> Index:
     """An index file; one that is damaged, of another format or not an index is refused by name."""
     damaged = f"{path} is damaged; copy it again, or build the corpus again"
+    with files.open_file(path) as file:
+        text = file.read()
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(text)
         number, expected = content.pop("format"), content.pop("sha256")
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise UserError(damaged) from None
     require(number == FORMAT, f"{path} has format {number!r}; this version reads {FORMAT}: build the corpus again")
     require(hash_content(content) == expected, damaged)
@@ -249,8 +252,12 @@ def join_path(folder: str, name: str) -> str:
 
 
 def list_names(folder: str) -> list[str]:
-    """The names of the files in a folder."""
-    return [path.rsplit("/", 1)[-1] for path in files.find_files(folder)]
+    """The names of the files in a folder, without those in folders below it."""
+    found = files.find_files(folder)
+    if files.is_url(folder):  # a protocol may spell the folder otherwise
+        depth = min(path.count("/") for path in found)
+        return [path.rsplit("/", 1)[-1] for path in found if path.count("/") == depth]
+    return [Path(path).name for path in found if Path(path).parent == files.local_path(folder)]
 
 
 def find_indexes(path: str) -> list[Index]:
@@ -270,9 +277,10 @@ def check_parts(path: str, indexes: Sequence[Index]) -> None:
     """Refuses parts that do not belong together, and a corpus that lacks some."""
     first = indexes[0]
     for index in indexes[1:]:
+        differing = [name for name, value in index.identity.items() if value != first.identity[name]]
         require(
-            (index.vocabulary, index.part[1], index.config) == (first.vocabulary, first.part[1], first.config),
-            f"{path} mixes corpora: {first.name} and {index.name} differ in vocabulary, settings or number of parts",
+            not differing,
+            f"{path} mixes corpora: {first.name} and {index.name} differ in {', '.join(differing)}; keep those of one",
         )
     missing = sorted(set(range(1, first.part[1] + 1)) - {index.part[0] for index in indexes})
     require(

@@ -33,7 +33,7 @@ CHUNK_SIZE = 1 << 18
 # A line end with space before or after it, found by the line end, since that is found fast.
 LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
 # Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
-LARGEST_DOCUMENT = 1 << 26
+LARGEST_DOCUMENT = 1 << 24
 NUM_REASONS = 5
 
 DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
@@ -187,7 +187,7 @@ class Reader:
 
     def _refuse(self, source: Source, bad: Bad) -> None:
         reason = f"{source.path}, {bad.place}: {bad.problem}"
-        require(self.config.skip_bad, f"{reason}, or set skip_bad to pass over it")
+        require(self.config.skip_bad, f"{reason}, or pass over it with --skip-bad")
         self.skipped += 1
         if len(self.reasons) < NUM_REASONS:
             self.reasons.append(reason)
@@ -199,7 +199,11 @@ def read_text(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
     if config.documents != "file":
         yield from documents
         return
-    parts = list(documents)
+    parts = []
+    for part in documents:
+        parts.append(part)
+        if sum(len(part) for part in parts if isinstance(part, str)) > LARGEST_DOCUMENT:
+            raise EndlessDocumentError(f"its one document has more than {LARGEST_DOCUMENT >> 20} MiB")
     bad = next((part for part in parts if isinstance(part, Bad)), None)
     yield bad or "\n".join(part for part in parts if isinstance(part, str))
 
@@ -247,9 +251,8 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
     held = file.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
     while chunk := read(CHUNK_SIZE):
         chunk = held + chunk
-        body = chunk.rstrip(b"\r\n")
-        held = chunk[len(body) :]
-        yield unify_line_ends(body)
+        held = next((end for end in (b"\r\n", b"\n", b"\r") if chunk.endswith(end)), b"")
+        yield unify_line_ends(chunk.removesuffix(held))
     yield unify_line_ends(held)
 
 

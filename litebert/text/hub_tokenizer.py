@@ -5,6 +5,7 @@ ours instead: the same scores, and the same map of characters, byte for byte, as
 """
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
 
 def require_free(folder: Path, overwrite: bool) -> None:
     """Refuses a folder that has a vocabulary, unless it is to be overwritten."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    require(
+        existing.is_dir() and os.access(existing, os.W_OK),
+        f"{folder} cannot be written: {existing} is {'a file' if existing.is_file() else 'closed to you'}; choose another",
+    )
     found = [name for name in VOCABULARY_FILES if (folder / name).exists()]
     require(
         overwrite or not found,
-        f"{folder} has a vocabulary already ({', '.join(found)}); choose another folder, or set overwrite",
+        f"{folder} has a vocabulary already ({', '.join(found)}); choose another folder, or use --overwrite",
     )
 
 

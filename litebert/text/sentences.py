@@ -14,7 +14,7 @@ def words(listed: str) -> frozenset[str]:
 # A stop, with more of them and what closes quotes and brackets; then space, or something wide on either side. In German
 # “ and « close: a quote between a stop and a space is always taken for a closing one.
 CANDIDATE = re.compile(
-    r"""[.!?…。｡！？．]
+    r"""[.!?…。｡！？．] (?<![.!?…。｡！？．]{2})  # the first of several, else a run of them would be tried from each
         (?: [.!?…。｡！？”’」』）】〕》〉"')\]] | [“‘«](?=\s) | \s»(?=\s) | \s[.…]+(?![^\s.…”"')\]]) | \[\d+\] )*+
         (?: \s+ | (?<=[^.!?]) | (?=[⺀-﻿]) )""",
     re.VERBOSE,

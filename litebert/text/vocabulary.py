@@ -157,7 +157,8 @@ def copy_vocabulary(source: Path, target: Path) -> list[str]:
         files = {FILE_NAMES.get(source.suffix, source.name): source, settings.name: settings}
     else:
         files = {name: source / name for name in VOCABULARY_FILES}
-        files["spiece.model"] = find_sentencepiece(source) or source / "spiece.model"
+        if (deciding := find_file(source)) is not None and deciding.suffix == ".model":
+            files["spiece.model"] = deciding
     files = {name: file for name, file in files.items() if file.is_file()}
     for name, file in files.items():
         if file.resolve() != (target / name).resolve():

@@ -51,6 +51,9 @@ class WordTable:
 
     def encode_block(self, text: bytes) -> tuple[Tokens, Places, NDArray[np.bool_]]:
         """The tokens, how many each word has, and whether a line ends with it."""
+        if len(text) > BLOCK_SIZE:  # a word longer than a block
+            (row,) = self.encode([text[:-1]])
+            return np.array(row, self.tokens.dtype), np.array([len(row)]), np.array([text.endswith(b"\n")])
         if self.num_words > NUM_SLOTS // 2 or self.num_tokens > MOST_TOKENS:
             self.clear()
         data = np.frombuffer(text, np.uint8)
@@ -69,8 +72,6 @@ class WordTable:
 
     def hash_words(self, data: NDArray[np.uint8], starts: Places, ends: Places) -> Hashes:
         """A polynomial of each word's bytes, from one running sum over all of them, never 0."""
-        if len(data) >= len(self.powers):  # a single word that is longer than a block
-            self.powers, self.inverses = make_powers(len(data))
         sums = np.zeros(len(data) + 1, np.uint64)
         np.cumsum((data + np.uint64(1)) * self.powers[: len(data)], out=sums[1:])
         hashes = (sums[ends] - sums[starts]) * self.inverses[starts]

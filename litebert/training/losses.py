@@ -39,7 +39,7 @@ def masked_token_loss(head: MaskedTokenHead, features: Features) -> Tensor:
     if targets_P is None or features.batch.predicted_positions_P is None:
         raise UserError("the batch says nothing of what is to be predicted; give it predicted positions and ids")
     if torch.is_autocast_enabled(features.hidden_TD.device.type):
-        return F.cross_entropy(head(features), targets_P)
+        return F.cross_entropy(head(features), targets_P, reduction="sum") / max(1, len(targets_P))
     total = TiedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         head.prepare(features), features.words_VE, head.bias, targets_P, torch.is_grad_enabled()
     )

@@ -129,6 +129,14 @@ def test_a_loader_of_two_threads_hands_out_tensors_that_are_its_own(corpus: Corp
     assert rows(take(load([corpus]), 1)) != rows(batches[:1]), "and the corpus on disk is untouched"
 
 
+def test_marks_are_never_hidden_whatever_their_ids(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In RoBERTa's vocabularies [CLS] has the id 0, and in others any piece may."""
+    monkeypatch.setattr(corpus.vocabulary, "special", corpus.vocabulary.special._replace(cls=0, pad=2))
+    for batch in take(load([corpus]), 30):
+        assert not set(batch.starts) & set(batch.predicted_positions_P.tolist())  # type: ignore[union-attr]
+        assert batch.token_ids_T[batch.starts].tolist() == [0] * 16
+
+
 def test_corpora_are_mixed_by_weight(make_corpus: Callable[..., Corpus]) -> None:
     one, two = make_corpus(random_shape(60, seed=1)), make_corpus(random_shape(60, seed=2))
     loader = load([one, two], weights=[0.7, 0.3], num_sequences=100)
@@ -161,6 +169,12 @@ def test_what_cannot_be_loaded_is_refused(corpus: Corpus, make_corpus: Callable[
         load([])
     with pytest.raises(UserError, match="a batch has 16 sequences and there are 3 ranks; make it a multiple"):
         load([corpus], num_ranks=3)
+    with pytest.raises(UserError, match="the rank is 2 of 2; it must be from 0 to 1"):
+        load([corpus], rank=2, num_ranks=2)
+    with pytest.raises(UserError, match="the state is .*; it has numbers from 0 to 2\\^63"):
+        load([corpus], state=State(seed=1 << 64))
+    with pytest.raises(UserError, match="the number of threads is -1"):
+        load([corpus], num_threads=-1)
     with pytest.raises(UserError, match="different vocabularies; corpora of one mixture need the same"):
         load([corpus, make_corpus([[3, 4]])])
     with pytest.raises(UserError, match="a corpus has the weight -1"):

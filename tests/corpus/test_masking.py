@@ -150,6 +150,15 @@ def test_the_cap_of_google_is_never_passed_and_almost_reached() -> None:
     assert counts.max() == 20 and counts.mean() > 18.5
 
 
+def test_below_the_cap_an_ngram_that_does_not_fit_gives_way_to_others() -> None:
+    text = make_text(2000, 16, start_share=1.0)
+    _, chosen = hide_in(text, MaskingConfig(max_predictions=20))
+    sequences = np.repeat(np.arange(2000), text.lengths_B)[chosen]
+    wanted = np.round(np.maximum(0.15 * text.lengths_B, 1))
+    counts = np.bincount(sequences, minlength=2000)
+    assert (counts <= wanted).all() and (counts == wanted).mean() > 0.95
+
+
 def test_the_rate_follows_its_schedule() -> None:
     config = MaskingConfig(rate=0.4, final_rate=0.1, rate_sequences=1000)
     assert config.rates(np.array([0, 500, 1000, 5000])).tolist() == pytest.approx([0.4, 0.25, 0.1, 0.1])
@@ -175,6 +184,7 @@ def test_a_sequence_is_hidden_alike_in_any_batch() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"masking": "foo"}, "MaskingConfig.masking is 'foo'; it must be one of 'span', 'word', 'token'"),
         ({"longest": 0}, "longest is 0; an n-gram has at least one word"),
         ({"rate": 0.0}, "rate is 0; something must be predicted"),
         ({"rate": 1.5}, "rate is 1.5; it must be between 0 and 1"),

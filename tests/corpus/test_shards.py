@@ -125,6 +125,22 @@ def test_what_is_no_corpus_is_refused(tmp_path: Path, folder: Path) -> None:
         open_corpus(folder)
 
 
+@pytest.mark.parametrize("content", ["[]", "7", "[" * 100_000, "{}", "", '{"format": 1, "sha256": ""}'])
+def test_what_is_no_index_is_called_damaged(folder: Path, content: str) -> None:
+    (folder / "index.json").write_text(content)
+    with pytest.raises(UserError, match="index.json is damaged"):
+        open_corpus(folder)
+
+
+def test_an_index_in_a_folder_below_is_not_a_part(folder: Path) -> None:
+    number = open_corpus(folder).num_documents
+    (folder / "backup").mkdir()
+    (folder / "backup" / "index.json").write_bytes((folder / "index.json").read_bytes())
+    assert open_corpus(folder).num_documents == number
+    with pytest.raises(UserError, match="is no corpus: it has no index.json"):
+        open_corpus(folder.parent)
+
+
 def test_a_corpus_behind_a_url_reads_as_one_on_disk(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

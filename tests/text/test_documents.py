@@ -182,7 +182,7 @@ BAD: dict[str, tuple[str, bytes, str, list[str]]] = {
 def test_what_is_bad_is_refused_with_its_place_or_passed_over(tmp_path: Path, case: str) -> None:
     name, content, said, rest = BAD[case]
     path = write(tmp_path, name, content)
-    with pytest.raises(UserError, match=f"^{path}, {said}.*, or set skip_bad to pass over it$"):
+    with pytest.raises(UserError, match=f"^{path}, {said}.*, or pass over it with --skip-bad$"):
         read(path)
     reader = Reader(ReadConfig(skip_bad=True))
     (source,) = find_sources([path])

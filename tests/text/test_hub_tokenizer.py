@@ -91,10 +91,14 @@ def test_our_own_model_needs_no_preparation(make_folder: Callable[..., Path]) ->
 def test_a_vocabulary_is_overwritten_only_when_told_to_and_leaves_nothing_of_the_other(
     make_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
-    require_free(tmp_path / "new", overwrite=False)
+    require_free(tmp_path / "new" / "folder", overwrite=False)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="cannot be written: .*file is a file; choose another"):
+        require_free(tmp_path / "file" / "folder", overwrite=False)
+    (tmp_path / "file").unlink()
     (tmp_path / "vocab.txt").write_text("[PAD]")
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"has a vocabulary already \(vocab.txt\); choose another folder, or set"):
+    with pytest.raises(UserError, match=r"has a vocabulary already \(vocab.txt\); choose another folder, or use"):
         require_free(tmp_path, overwrite=False)
     require_free(tmp_path, overwrite=True)
     write_vocabulary((make_folder() / "spiece.model").read_bytes(), VocabularyConfig(size=1000), tmp_path)

@@ -183,3 +183,9 @@ def test_real_sentences_have_the_length_of_sentences(data: Path, name: str, shor
     sentences = [sentence for paragraph in split if len(paragraph) > 1 for sentence in paragraph]
     assert shortest < sum(map(len, sentences)) / len(sentences) < longest
     assert sum(len(sentence) < 4 for sentence in sentences) < 0.01 * len(sentences)
+
+
+@pytest.mark.parametrize("stop", list(".!?…。"))
+def test_a_long_run_of_stops_takes_no_longer_than_other_text(stop: str) -> None:
+    """Tried from each of its stops, a run of a million would take hours."""
+    assert "".join(split_sentences("a" + stop * 1_000_000 + "b")) == "a" + stop * 1_000_000 + "b"
