@@ -25,7 +25,7 @@ check: setup  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## speed and memory beside transformers, as in docs/results.md (about 8 minutes)
+bench: setup  ## a training step beside transformers, as in docs/results.md (about 8 minutes)
 	$(BIN)/python benchmarks/train_step.py
 
 clean:  ## remove .venv and caches

@@ -36,7 +36,7 @@ from litebert.text.vocabulary import Vocabulary, copy_vocabulary, open_vocabular
 
 logger = logging.getLogger(__name__)
 
-BLOCK_SIZE = 1 << 19
+BLOCK_SIZE = 1 << 20
 """Characters handed to a worker at a time."""
 NUM_AHEAD = 2
 """Blocks that lie ready for each worker, so that none waits."""

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 def require_free(folder: Path, overwrite: bool) -> None:
     """Refuses a folder that has a vocabulary, unless it is to be overwritten."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    problem = "closed to you" if existing.is_dir() else "a file"
     require(
         existing.is_dir() and os.access(existing, os.W_OK),
-        f"{folder} cannot be written: {existing} is {'a file' if existing.is_file() else 'closed to you'}; choose another",
+        f"{folder} cannot be written: {existing} is {problem}; choose another folder",
     )
     found = [name for name in VOCABULARY_FILES if (folder / name).exists()]
     require(
