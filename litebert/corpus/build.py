@@ -16,10 +16,10 @@ import signal
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -242,22 +242,23 @@ def build_corpus(
         num_workers = num_workers or count_cores()
         encoded = encode_in_processes(works, vocabulary_path, config.words, num_workers)
     text_bytes = 0
-    for work, blocks in encoded:
-        builder.add(work, blocks)
-        text_bytes += work.counted.num_bytes
-        report(work.source_bytes, text_bytes)
+    with closing(encoded):  # ends the workers here and now, also after an interrupt: at the exit they would hang
+        for work, blocks in encoded:
+            builder.add(work, blocks)
+            text_bytes += work.counted.num_bytes
+            report(work.source_bytes, text_bytes)
     require(builder.statistics.num_tokens or part.total > 1, "the text has no sentence with a token in it; add text")
     return builder.write((len(selection.sources), 0), complete=True)
 
 
-def encode_here(works: Iterator[Work], encoder: Encoder) -> Iterator[tuple[Work, dict[Split, Block]]]:
+def encode_here(works: Iterator[Work], encoder: Encoder) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
     for work in works:
         yield work, encoder.encode(work.documents)
 
 
 def encode_in_processes(
     works: Iterator[Work], vocabulary_path: str | Path, words: Words, num_workers: int
-) -> Iterator[tuple[Work, dict[Split, Block]]]:
+) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
     """Encodes blocks in worker processes and hands them back in order, never far ahead of the slowest."""
     # Spawned, not forked: a fork of a process with threads may hang.
     context = multiprocessing.get_context("spawn")
@@ -282,7 +283,8 @@ def encode_in_processes(
             "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer workers"
         ) from None
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        with uninterrupted():
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager

@@ -163,3 +163,18 @@ def test_a_build_that_is_killed_is_gone_on_with(text: Path, vocabulary: Path, tm
     for split in ("train", "dev"):
         whole, killed = (open_corpus(folder, split) for folder in (tmp_path / "whole", out))
         assert [shard.entry for shard in whole.shards] == [shard.entry for shard in killed.shards]
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.6, 1.0, 1.5, 2.5])
+def test_an_interrupt_ends_all_processes_with_one_sentence(
+    text: Path, vocabulary: Path, tmp_path: Path, seconds: float
+) -> None:
+    text.write_text("\n\n".join([text.read_text()] * 2000))
+    command = [sys.executable, "-m", "litebert", "corpus", text, "--vocab", vocabulary, "--out", tmp_path / "out"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    wait_for_group(process.pid)
+    if seconds > 0.5:  # before, Python itself may still be starting
+        assert (process.returncode, said) == (130, "litebert: interrupted\n")
