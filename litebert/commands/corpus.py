@@ -185,12 +185,10 @@ def show(options: Options) -> None:
 
 
 def summarize(indexes: "Sequence[Index]") -> dict[str, Any]:
-    """What was counted in the parts of a corpus, together."""
-    from litebert.corpus.shards import SPLITS, Statistics
+    """What a corpus, or a part of one, holds."""
+    from litebert.corpus.shards import SPLITS, add_statistics
 
-    statistics = Statistics()
-    for index in indexes:
-        statistics.add(index.statistics)
+    statistics = add_statistics(indexes)
     shards = [entry for index in indexes for entry in index.shards]
     tokens = max(statistics.num_tokens, 1)
     return {

@@ -185,11 +185,6 @@ class Shard:
         self.tokens = arrays["tokens"]
         self.packed_word_starts = arrays["word_starts"]
 
-    def sentence_starts(self, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At which token each of these sentences begins; the one behind the last is where the tokens end."""
-        ends = self.sentence_ends[np.maximum(sentences - 1, 0)].astype(np.int64)
-        return np.where(sentences > 0, ends, 0)
-
     def word_starts(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Whether a word begins at each of these tokens, as it was found when the corpus was built."""
         bits = np.unpackbits(self.packed_word_starts[begin // 8 : -(-end // 8)])
@@ -203,7 +198,6 @@ class Corpus:
     path: str
     shards: tuple[Shard, ...]
     vocabulary: Vocabulary
-    statistics: Statistics
 
     @cached_property
     def num_tokens(self) -> int:
@@ -217,10 +211,6 @@ class Corpus:
     def first_documents(self) -> NDArray[np.int64]:
         """The number of each shard's first document in the corpus, and at the end that of all."""
         return np.cumsum([0, *(shard.entry.num_documents for shard in self.shards)])
-
-    @cached_property
-    def has_word_starts(self) -> bool:
-        return all(shard.entry.has_word_starts for shard in self.shards)
 
 
 def open_corpus(path: str | Path, split: Split = "train", *, verify: bool = True) -> Corpus:
@@ -240,11 +230,16 @@ def open_corpus(path: str | Path, split: Split = "train", *, verify: bool = True
         f"the vocabulary in {path} ({vocabulary.size} pieces) is not the one its tokens were made with "
         f"({indexes[0].vocab_size} pieces); copy the right one there, or build the corpus again",
     )
-    statistics = Statistics()
-    for index in indexes:
-        statistics.add(index.statistics)
     shards = tuple(Shard(file, entry, kind) for file, (entry, kind) in zip(local, entries, strict=True))
-    return Corpus(path, shards, vocabulary, statistics)
+    return Corpus(path, shards, vocabulary)
+
+
+def add_statistics(indexes: Iterable[Index]) -> Statistics:
+    """What was counted in the parts of a corpus, together."""
+    total = Statistics()
+    for index in indexes:
+        total.add(index.statistics)
+    return total
 
 
 def join_path(folder: str, name: str) -> str:
@@ -354,7 +349,7 @@ class ShardWriter:
             has_word_starts=len(sections) == 5,
             sha256=digest.hexdigest(),
         )
-        self.__init__(self.split)  # type: ignore[misc]
+        self.blocks, self.num_tokens = [], 0
         return entry
 
     def sections(self) -> Iterator[NDArray[Any]]:
