@@ -65,10 +65,12 @@ def run_command(name: str, arguments: list[str]) -> None:
     if name not in files:
         raise UserError(f"there is no command {name!r}{nearest(name, files)}")
     command = importlib.import_module(f"litebert.commands.{files[name].stem}")
-    command.run(read_options(command.Options, name, command.__doc__ or "", arguments))
+    # A command whose defaults depend on an option, such as a preset, looks for it first.
+    default = command.find_default(arguments) if hasattr(command, "find_default") else None
+    command.run(read_options(command.Options, name, command.__doc__ or "", arguments, default))
 
 
-def read_options(options: type[Any], name: str, help_text: str, arguments: list[str]) -> Any:
+def read_options(options: type[Any], name: str, help_text: str, arguments: list[str], default: Any = None) -> Any:
     """Options from the command line. What tyro explains in a box, we say in a sentence."""
     import tyro
 
@@ -78,9 +80,10 @@ def read_options(options: type[Any], name: str, help_text: str, arguments: list[
             return tyro.cli(
                 options,
                 args=arguments,
+                default=default,
                 prog=f"litebert {name}",
                 description=help_text,
-                config=(tyro.conf.FlagCreatePairsOff,),
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
             )
     except SystemExit as error:
         if error.code == 0:

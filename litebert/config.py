@@ -5,6 +5,7 @@ Every config class calls `require` in its `__post_init__`, so a config that exis
 
 import dataclasses
 import difflib
+import hashlib
 import json
 import types
 import typing
@@ -17,6 +18,10 @@ Config = TypeVar("Config")
 
 class UserError(ValueError):
     """A mistake its maker can correct. Commands print it as one sentence and exit with code 2."""
+
+
+class OtherFormatError(ValueError):
+    """Sealed JSON of a format that this version does not read."""
 
 
 def require(condition: object, message: str) -> None:
@@ -34,12 +39,23 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     """A config from what JSON held; keys it does not have and values of the wrong type are refused."""
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    hints = typing.get_type_hints(kind)
+    values = {key: from_json(value, hints.get(key)) for key, value in values.items()}
     check_values(kind, values)
-    needed = [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]  # type: ignore[arg-type]
-    missing = [name for name in needed if name not in values]
+    missing = [
+        field.name
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if field.default is field.default_factory is dataclasses.MISSING and field.name not in values
+    ]
     require(not missing, f"{kind.__name__} lacks {', '.join(missing)}")
     return kind(**values)
+
+
+def from_json(value: Any, hint: Any) -> Any:
+    """A field's value from what JSON held: lists are tuples, and a config within a config is an object."""
+    if isinstance(value, dict) and dataclasses.is_dataclass(hint):
+        return from_dict(typing.cast(type, hint), value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def override(config: Config, changes: Mapping[str, Any]) -> Config:
@@ -95,3 +111,25 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def seal(content: Mapping[str, Any], number: int) -> str:
+    """JSON that holds its own sha256, so that no byte of it can change unseen; `number` is that of its format."""
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json.dumps({"format": number, "sha256": digest, **content}, indent=1) + "\n"
+
+
+def unseal(text: bytes, number: int) -> dict[str, Any]:
+    """What was sealed; a ValueError says what is wrong with the text, in words that follow the name of its file."""
+    try:
+        content = json.loads(text)
+        found, _ = content.pop("format"), content.pop("sha256")
+        # The text, not the sha256, is compared: white space and doubled keys are gone from what JSON read.
+        whole = seal(content, number).encode() == text
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise ValueError("is damaged") from None
+    if found != number:
+        raise OtherFormatError(f"has format {found!r}; this version reads {number}")
+    if not whole:
+        raise ValueError("is damaged")
+    return content

@@ -72,3 +72,10 @@ def show_bars(counts: Mapping[str, int], width: int = 40) -> list[dict[str, Any]
         }
         for name, count in counts.items()
     ]
+
+
+def print_fields(fields: Mapping[str, str]) -> None:
+    """A line for each field, its name in front."""
+    width = max(map(len, fields))
+    for name, text in fields.items():
+        print(f"{name:>{width}}  {text}")

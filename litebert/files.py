@@ -161,6 +161,12 @@ def fetch(path: str | Path) -> Path:
     return copy
 
 
+def hash_file(path: Path) -> str:
+    """The sha256 of a file on this machine, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def cache_folder() -> Path:
     """Where copies of URLs are kept: the folder that LITEBERT_CACHE names, or ~/.cache/litebert."""
     return Path(os.environ.get("LITEBERT_CACHE") or "~/.cache/litebert").expanduser()

@@ -21,7 +21,9 @@ ARROWS: dict[str, set[str]] = {
     "corpus": {"config", "batch", "files", "text"},
     "models": {"config", "batch", "protobuf"},
     "presets": {"config", "models"},
-    "training": {"config", "batch", "models"},
+    "training": {"config", "batch", "files", "models"},
+    "pretraining": {"__version__", "config", "batch", "text", "corpus", "models", "presets", "training"},
+    "recipes": {"config", "corpus", "presets", "pretraining", "training"},
 }
 FREE = {"commands", "__main__", "__init__"}
 ORACLES = {"transformers", "tensorflow", "google", "pytest", "hypothesis"}

@@ -1,8 +1,10 @@
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from litebert.config import UserError, from_dict, override, read_json, write_json
+from litebert.config import OtherFormatError, UserError, from_dict, override, read_json, seal, unseal, write_json
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import HeadConfig
 
@@ -72,3 +74,45 @@ def test_a_file_that_is_no_json_object_is_refused_by_name(tmp_path: Path, conten
 def test_json_comes_back_as_written(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"name": "中文", "size": 3})
     assert read_json(tmp_path / "a.json") == {"name": "中文", "size": 3}
+
+
+SEALED = {"name": "中文 \udcff", "sizes": [1, 2], "rate": 0.1, "none": None, "deep": {"b": float("inf"), "a": True}}
+
+
+def test_what_was_sealed_comes_back_in_its_order() -> None:
+    content = unseal(seal(SEALED, 3).encode(), 3)
+    assert content == SEALED and list(content["deep"]) == ["b", "a"]
+
+
+def test_every_flipped_bit_of_sealed_json_is_noticed_also_in_its_white_space() -> None:
+    whole = seal(SEALED, 3).encode()
+    for place in range(len(whole)):
+        for bit in range(8):
+            broken = bytearray(whole)
+            broken[place] ^= 1 << bit
+            with pytest.raises(ValueError, match="is damaged|has format"):
+                unseal(bytes(broken), 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text + " ",
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace('"rate"', '"rate": 0.2, "rate"'),
+        lambda text: text.replace("0.1", "0.10"),
+        lambda text: text.replace('"format": 3', '"format": 3.0'),
+        lambda text: json.dumps(json.loads(text)),
+        lambda text: json.dumps({"deep": 1, **json.loads(text)}, indent=1) + "\n",
+        lambda text: text.encode("utf-16").decode("latin-1"),
+        lambda text: '{"format": 3, "sha256": "", "a": ' + "[" * 5000 + "]" * 5000 + "}",
+    ],
+)
+def test_other_spellings_of_sealed_json_are_noticed(change: Callable[[str], str]) -> None:
+    with pytest.raises(ValueError, match="^is damaged$"):
+        unseal(change(seal(SEALED, 3)).encode("latin-1"), 3)
+
+
+def test_sealed_json_of_another_format_is_told_from_a_damaged_one() -> None:
+    with pytest.raises(OtherFormatError, match="^has format 4; this version reads 3$"):
+        unseal(seal(SEALED, 4).encode(), 3)

@@ -17,7 +17,7 @@ import torch
 
 from litebert.batch import Batch
 from litebert.config import UserError, require
-from litebert.corpus.draws import Integers, Keys, make_keys, shuffle
+from litebert.corpus.draws import Floats, Integers, Keys, make_keys, shuffle
 from litebert.corpus.masking import MaskingConfig, Text, hide
 from litebert.corpus.pairs import PairConfig, Pairs, Segments
 from litebert.corpus.shards import Corpus, Split, open_corpus
@@ -98,10 +98,12 @@ class Loader:
         rank: int = 0,
         num_ranks: int = 1,
         num_threads: int = 1,
+        token_weights: Floats | None = None,
     ) -> None:
         """`num_sequences` are those of all ranks together; each rank gets its equal share of every batch.
 
-        `num_threads` prepare batches ahead of time; with 0, a batch is made when it is asked for.
+        `num_threads` prepare batches ahead of time; with 0, a batch is made when it is asked for. `token_weights` say
+        how readily each token is hidden; they may change between batches, so none is made ahead of time.
         """
         require(corpora, "there is no corpus to make batches of; name one")
         first = corpora[0]
@@ -126,6 +128,7 @@ class Loader:
         self.pairs = [Pairs(corpus, pairs, state.seed) for corpus in corpora]
         self.shards = [shard for corpus in corpora for shard in corpus.shards]
         self.first_shards = np.cumsum([0, *(len(corpus.shards) for corpus in corpora)])
+        self.first_documents = np.cumsum([0, *(corpus.num_documents for corpus in corpora)])
         self.mixture = Mixture(weights, state.seed)
         self.masking = masking
         self.vocabulary = first.vocabulary
@@ -133,7 +136,8 @@ class Loader:
         self.seed = state.seed
         self.share = slice(rank * num_sequences // num_ranks, (rank + 1) * num_sequences // num_ranks)
         self.num_sequences = num_sequences
-        self.num_threads = num_threads
+        self.num_threads = num_threads if token_weights is None else 0
+        self.token_weights = token_weights
         self.position = state.epoch * self.epoch_size + state.position
 
     @property
@@ -161,6 +165,8 @@ class Loader:
     @property
     def group_size(self) -> int:
         """How many batches are made at once: enough tokens that operations on arrays pay, few enough for the cache."""
+        if self.token_weights is not None:
+            return 1
         longest = self.pairs[0].config.length * (self.share.stop - self.share.start)
         return max(1, GROUP_TOKENS // longest)
 
@@ -187,7 +193,7 @@ class Loader:
         text, segment_ids_T = self.read_text(segments)
         rates_B = self.masking.rates(positions_B)
         mask = self.vocabulary.special.mask
-        shown_T, predicted_P = hide(text, keys_B, rates_B, self.masking, mask, self.replacements)
+        shown_T, predicted_P = hide(text, keys_B, rates_B, self.masking, mask, self.replacements, self.token_weights)
         return Batch(
             lengths=tuple(text.lengths_B.tolist()),
             token_ids_T=torch.from_numpy(shown_T),
@@ -199,10 +205,20 @@ class Loader:
 
     def draw_segments(self, positions_B: Integers) -> tuple[Segments, Keys]:
         """Where the tokens of each position's sequence lie, in the shards of all corpora, and its key."""
-        sources_B, places_B = self.mixture.deal(positions_B)
         shards_2B, begins_2B, lengths_2B = np.empty((3, 2, len(positions_B)), np.int64)
         drawn = Segments(shards_2B, begins_2B, lengths_2B, labels_B=np.empty_like(positions_B))
         keys_B = np.empty(len(positions_B), np.uint64)
+        for source, chosen, epochs, windows in self.find_windows(positions_B):
+            keys_B[chosen] = make_keys(self.seed, source, epochs, windows)
+            segments = self.pairs[source].segments(windows, keys_B[chosen])
+            for array, part in zip(drawn, segments, strict=True):
+                array[..., chosen] = part
+            drawn.shards_2B[:, chosen] += self.first_shards[source]
+        return drawn, keys_B
+
+    def find_windows(self, positions_B: Integers) -> Iterator[tuple[int, Integers, Integers, Integers]]:
+        """For each corpus, which of these positions take a window of it, in which of its epochs, and which window."""
+        sources_B, places_B = self.mixture.deal(positions_B)
         for source, pairs in enumerate(self.pairs):
             chosen = np.flatnonzero(sources_B == source)
             epochs, places = np.divmod(places_B[chosen], len(pairs))
@@ -210,12 +226,17 @@ class Loader:
             for epoch in np.unique(epochs).tolist():
                 key = make_keys(self.seed, source, epoch)
                 windows[epochs == epoch] = shuffle(places[epochs == epoch], len(pairs), key)
-            keys_B[chosen] = make_keys(self.seed, source, epochs, windows)
-            segments = pairs.segments(windows, keys_B[chosen])
-            for array, part in zip(drawn, segments, strict=True):
-                array[..., chosen] = part
-            drawn.shards_2B[:, chosen] += self.first_shards[source]
-        return drawn, keys_B
+            yield source, chosen, epochs, windows
+
+    def documents(self, positions_B: Integers) -> Integers:
+        """The document that each position's window lies in, by a number that no other document of any corpus has.
+
+        A random second segment comes from another one, which is not told.
+        """
+        documents_B = np.empty_like(positions_B)
+        for source, chosen, _, windows in self.find_windows(positions_B):
+            documents_B[chosen] = self.first_documents[source] + self.pairs[source].documents(windows)
+        return documents_B
 
     def read_text(self, segments: Segments) -> tuple[Text, Integers]:
         """[CLS] first [SEP] second [SEP] of all sequences end to end, and the segment of each token."""

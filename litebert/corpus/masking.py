@@ -3,6 +3,8 @@
 Each segment is cut into n-grams whose lengths follow p(n) ∝ 1/n, and as many of these are taken at random as hold, on
 average, the tokens that are to be hidden. So neither the rate nor the lengths are bent, as they are where n-grams are
 tried until a budget is spent, and no word is ever hidden in part. All of it is done for a whole batch at once.
+
+Tokens may be weighted, as `HardTokens` does: an n-gram is then taken as readily as its tokens weigh on average.
 """
 
 from dataclasses import dataclass
@@ -34,12 +36,15 @@ class MaskingConfig:
     final_rate: float | None = None
     """Where the rate goes, in a straight line, over the first `rate_sequences` sequences."""
     rate_sequences: int = 0
+    """How many those are; in pre-training, all of the run unless it is given."""
     masked_share: float = 0.8
     """How many of the predicted tokens are shown as [MASK]."""
     random_share: float = 0.1
     """How many are shown as a random token; the rest is shown as it is."""
     max_predictions: int | None = None
     """The most predictions of a sequence. Google's code has 20, which at length 512 is 4 % instead of 15."""
+    hardness: float = 0.0
+    """How much more readily tokens are hidden that the model finds hard: by this power of their loss."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -51,9 +56,10 @@ class MaskingConfig:
         shares = self.masked_share + self.random_share
         require(shares <= 1 + 1e-9, f"masked_share and random_share add up to {shares:g}; together they are at most 1")
         require(
-            (self.final_rate is None) == (self.rate_sequences == 0),
-            f"final_rate is {self.final_rate} and rate_sequences {self.rate_sequences}; a schedule needs both",
+            self.rate_sequences >= 0 and (self.rate_sequences == 0 or self.final_rate is not None),
+            f"rate_sequences is {self.rate_sequences} and final_rate {self.final_rate}; a schedule needs both",
         )
+        require(0 <= self.hardness <= 3, f"hardness is {self.hardness}; it must be between 0 and 3")
         most = self.max_predictions
         require(most is None or most > 0, f"max_predictions is {most}; leave it out for no limit")
 
@@ -61,6 +67,7 @@ class MaskingConfig:
         """The share to be predicted of the sequences at these positions of the stream."""
         if self.final_rate is None:
             return np.full(len(positions_B), self.rate)
+        require(self.rate_sequences, f"final_rate is {self.final_rate}; say in rate_sequences over how many sequences")
         return np.interp(positions_B, [0, self.rate_sequences], [self.rate, self.final_rate])
 
 
@@ -75,11 +82,18 @@ class Text(NamedTuple):
 
 
 def hide(
-    text: Text, keys_B: Keys, rates_B: Floats, config: MaskingConfig, mask: int, replacements: Integers
+    text: Text,
+    keys_B: Keys,
+    rates_B: Floats,
+    config: MaskingConfig,
+    mask: int,
+    replacements: Integers,
+    weights_V: Floats | None = None,
 ) -> tuple[Integers, Integers]:
     """What is shown instead of the tokens, and the positions that are to be predicted, in increasing order.
 
-    `rates_B` are the shares to predict, `replacements` the tokens that may stand for a hidden one.
+    `rates_B` are the shares to predict, `replacements` the tokens that may stand for a hidden one, `weights_V` how
+    readily each token is hidden.
     """
     sequences_T = np.repeat(np.arange(len(text.lengths_B)), text.lengths_B)
     starts_B = np.cumsum(text.lengths_B) - text.lengths_B
@@ -88,7 +102,8 @@ def hide(
     wanted_B = np.maximum(rates_B * text.lengths_B, 1.0)
     if config.max_predictions is not None:
         wanted_B = np.minimum(np.round(wanted_B), config.max_predictions)
-    chosen_P = choose(text, sequences_T, keys_T, wanted_B, uniform(keys_B, LUCK), config)
+    weights_T = None if weights_V is None else weights_V[text.token_ids_T]
+    chosen_P = choose(text, sequences_T, keys_T, wanted_B, uniform(keys_B, LUCK), config, weights_T)
     keys_P, tokens_P = keys_T[chosen_P], text.token_ids_T[chosen_P]
     fates_P = uniform(keys_P, FATE)
     random_P = replacements[below(keys_P, REPLACEMENT, len(replacements))]
@@ -99,7 +114,13 @@ def hide(
 
 
 def choose(
-    text: Text, sequences_T: Integers, keys_T: Keys, wanted_B: Floats, luck_B: Floats, config: MaskingConfig
+    text: Text,
+    sequences_T: Integers,
+    keys_T: Keys,
+    wanted_B: Floats,
+    luck_B: Floats,
+    config: MaskingConfig,
+    weights_T: Floats | None,
 ) -> Integers:
     """The positions to hide: whole n-grams, about as many tokens of each sequence as are wanted."""
     inner_T = ~text.is_mark_T
@@ -110,10 +131,16 @@ def choose(
     ngrams_W = cut_ngrams(behind_mark_T[places_W], keys_T[places_W], longest)
     ngrams_I = ngrams_W[(np.cumsum(opens_T) - 1)[inner_T]]
     firsts_N = places_W[np.flatnonzero(np.diff(ngrams_W, prepend=-1))]
+    sizes_N = np.bincount(ngrams_I, minlength=len(firsts_N))
+    priorities_N = uniform(keys_T[firsts_N], PRIORITY)
+    if weights_T is not None:
+        # A race of exponential times, at rates that are the weights: the first ones are a weighted sample.
+        weights_N = np.bincount(ngrams_I, weights_T[inner_T], len(firsts_N)) / sizes_N
+        priorities_N = 1 - (1 - priorities_N) ** (1 / weights_N)
     taken_N = take(
-        sizes_N=np.bincount(ngrams_I, minlength=len(firsts_N)),
+        sizes_N=sizes_N,
         sequences_N=sequences_T[firsts_N],
-        priorities_N=uniform(keys_T[firsts_N], PRIORITY),
+        priorities_N=priorities_N,
         wanted_B=wanted_B,
         luck_B=luck_B,
         capped=config.max_predictions is not None,

@@ -123,8 +123,7 @@ class Pairs:
 
     def segments(self, windows_B: Integers, keys_B: Keys) -> Segments:
         """What becomes of these windows under these keys."""
-        shards_B = np.searchsorted(self.windows.first_windows, windows_B, side="right") - 1
-        firsts_B = self.windows.first_sentences[windows_B].astype(np.int64)
+        shards_B, firsts_B = self.find_sentences(windows_B)
         sizes_B = self.windows.sizes[windows_B].astype(np.int64)
         if self.config.fidelity == "google":
             budgets_B = self.find_lengths(shards_B, firsts_B)
@@ -138,9 +137,11 @@ class Pairs:
         shards_2B, begins_2B, ends_2B = (
             np.stack(pair) for pair in ((shards_B, shards_B), (begins_B, middles_B), (middles_B, ends_B))
         )
-        for place in np.flatnonzero(kinds_B == RANDOM).tolist():
+        random = np.flatnonzero(kinds_B == RANDOM)
+        owns = self.find_documents(shards_B[random], firsts_B[random])
+        for place, own in zip(random.tolist(), owns.tolist(), strict=True):
             room = int(budgets_B[place] - ends_2B[0, place] + begins_2B[0, place])
-            partner = self.draw_partner(int(shards_B[place]), int(firsts_B[place]), room, keys_B[place : place + 1])
+            partner = self.draw_partner(own, room, keys_B[place : place + 1])
             shards_2B[1, place], begins_2B[1, place], ends_2B[1, place] = partner
         begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, kinds_B, keys_B)
         order = np.where(kinds_B == SWAPPED, [[1], [0]], [[0], [1]])
@@ -150,6 +151,24 @@ class Pairs:
             lengths_2B=np.take_along_axis(lengths_2B, order, axis=0),
             labels_B=np.array(LABELS[self.config.objective])[kinds_B],
         )
+
+    def documents(self, windows_B: Integers) -> Integers:
+        """The document of the corpus that each window lies in."""
+        return self.find_documents(*self.find_sentences(windows_B))
+
+    def find_sentences(self, windows_B: Integers) -> tuple[Integers, Integers]:
+        """Each window's shard, and its first sentence there."""
+        shards_B = np.searchsorted(self.windows.first_windows, windows_B, side="right") - 1
+        return shards_B, self.windows.first_sentences[windows_B].astype(np.int64)
+
+    def find_documents(self, shards_B: Integers, sentences_B: Integers) -> Integers:
+        """The document of the corpus that each sentence of a shard belongs to."""
+        documents_B = self.corpus.first_documents[shards_B]
+        for shard in np.unique(shards_B).tolist():
+            inside = shards_B == shard
+            ends = self.corpus.shards[shard].document_ends
+            documents_B[inside] += np.searchsorted(ends, sentences_B[inside], side="right")
+        return documents_B
 
     def draw_kinds(self, sizes_B: Integers, keys_B: Keys) -> Integers:
         if not self.config.has_pairs:
@@ -193,10 +212,9 @@ class Pairs:
         places = zip(shards_B.tolist(), sentences_B.tolist(), strict=True)
         return np.array([shards[shard].sentence_ends[place - 1] if place else 0 for shard, place in places], np.int64)
 
-    def draw_partner(self, shard: int, sentence: int, room: int, key: Keys) -> tuple[int, int, int]:
-        """Sentences of another document, as many as there is room for: their shard, first token and end."""
+    def draw_partner(self, own: int, room: int, key: Keys) -> tuple[int, int, int]:
+        """Sentences of any document but its own, as many as there is room for: their shard, first token and end."""
         firsts = self.corpus.first_documents
-        own = int(firsts[shard] + np.searchsorted(self.corpus.shards[shard].document_ends, sentence, side="right"))
         document = int(below(key, PARTNER, self.corpus.num_documents - 1)[0])
         document += document >= own
         shard = int(np.searchsorted(firsts, document, side="right")) - 1

@@ -12,7 +12,6 @@ Parts of a corpus, built on other machines, differ in the names of their files: 
 
 import dataclasses
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert import files
-from litebert.config import UserError, from_dict, require
+from litebert.config import OtherFormatError, UserError, from_dict, require, seal, unseal
 from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, open_vocabulary
 
 FORMAT = 1
@@ -139,30 +138,24 @@ class Index(NamedTuple):
         return "index.json" if self.part[1] == 1 else f"index-{self.part[0]}-of-{self.part[1]}.json"
 
     def to_text(self) -> str:
-        """JSON that holds its own sha256, so that no byte of it can change unseen."""
+        """Sealed JSON: no byte of it can change unseen."""
         content = self._asdict() | {
             "shards": [dataclasses.asdict(entry) for entry in self.shards],
             "statistics": dataclasses.asdict(self.statistics),
         }
-        return json.dumps({"format": FORMAT, "sha256": hash_content(content), **content}, indent=1) + "\n"
-
-
-def hash_content(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return seal(content, FORMAT)
 
 
 def read_index(path: str) -> Index:
     """An index file; one that is damaged, of another format or not an index is refused by name."""
-    damaged = f"{path} is damaged; copy it again, or build the corpus again"
     with files.open_file(path) as file:
         text = file.read()
     try:
-        content = json.loads(text)
-        number, expected = content.pop("format"), content.pop("sha256")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        raise UserError(damaged) from None
-    require(number == FORMAT, f"{path} has format {number!r}; this version reads {FORMAT}: build the corpus again")
-    require(hash_content(content) == expected, damaged)
+        content = unseal(text, FORMAT)
+    except OtherFormatError as error:
+        raise UserError(f"{path} {error}: build the corpus again") from None
+    except ValueError as error:
+        raise UserError(f"{path} {error}; copy it again, or build the corpus again") from None
     content["shards"] = tuple(from_dict(Entry, entry) for entry in content["shards"])
     content["statistics"] = Statistics(**content["statistics"])
     return Index(**content | {name: tuple(content[name]) for name in ("part", "resume")})
@@ -294,16 +287,14 @@ def fetch_shards(path: str, entries: Sequence[tuple[Entry, str]], verify: bool) 
         require(
             size == expected, f"{file} has {size} bytes; its index says {expected}: it was cut short, copy it again"
         )
-        require(not verify or hash_file(file) == entry.sha256, f"{file} is damaged (its sha256 differs); copy it again")
+        require(
+            not verify or files.hash_file(file) == entry.sha256,
+            f"{file} is damaged (its sha256 differs); copy it again",
+        )
         return file
 
     with ThreadPoolExecutor() as threads:
         return list(threads.map(fetch, entries))
-
-
-def hash_file(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def fetch_vocabulary(path: str) -> Path:

@@ -65,12 +65,15 @@ class EncoderConfig:
         require(self.initializer_range > 0, f"initializer_range is {self.initializer_range}; it must be positive")
         sharing_map(self.sharing, self.num_layers)
 
-    def flops_per_token(self, length: int) -> int:
-        """Floating-point operations of the matrix products of one forward pass, per token of a sequence of `length`."""
+    def flops_per_token(self, length: int, num_layers: int | None = None) -> int:
+        """Floating-point operations of the matrix products of one forward pass, per token of a sequence of `length`.
+
+        `num_layers` is how many are run, where those are not all.
+        """
         projection = self.embedding_size * self.hidden_size if self.projection else 0
         attention = 4 * self.hidden_size**2 + 2 * length * self.hidden_size
         feed_forward = 2 * self.hidden_size * self.feed_forward_size
-        return 2 * (projection + self.num_layers * (attention + feed_forward))
+        return 2 * (projection + (num_layers or self.num_layers) * (attention + feed_forward))
 
 
 def sharing_map(sharing: str, num_layers: int) -> tuple[tuple[int, int], ...]:
@@ -170,6 +173,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.checkpointing: Checkpointing = "nothing"
+        self.num_layers = config.num_layers
+        """How many layers are run. Where all share their weights, training may begin with fewer."""
         self.embedding = Embedding(
             vocab_size=config.vocab_size,
             num_positions=config.num_positions,
@@ -208,7 +213,7 @@ class Encoder(nn.Module):
     def encode(self, batch: Batch, keep_depths: bool, keep_attention_maps: bool) -> Encoded:
         hidden_TD = self.embedding(batch)
         depths, maps = [hidden_TD], []
-        for depth in range(self.config.num_layers):
+        for depth in range(self.num_layers):
             layer_maps: list[Tensor] | None = [] if keep_attention_maps else None
             if self.checkpointing == "layers" and self.training:
                 hidden_TD = checkpoint(self.run_layer, depth, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)

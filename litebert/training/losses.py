@@ -1,6 +1,11 @@
-"""What training minimises."""
+"""What training minimises.
 
-from typing import Any, cast
+A loss is made of parts, each a sum over what it counts: predicted positions, labelled pairs. A step divides each sum by
+the count of the whole step, over all its pieces and all ranks, so how a batch was cut up changes nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -15,35 +20,79 @@ from litebert.models.heads import Features, MaskedTokenHead, Model
 CHUNK_SIZE = 1 << 22
 
 
-def pretraining_loss(model: Model, batch: Batch) -> Tensor:
+class Part(NamedTuple):
+    """One part of a loss, summed over what it counts."""
+
+    total: Tensor
+    num_right: Tensor | None = None
+    """How many were predicted right; nothing is learned from it."""
+    losses: Tensor | None = None
+    """Each one's loss; nothing is learned from it."""
+
+
+class Objective(Protocol):
+    """What a training loop needs to know of a loss."""
+
+    def count(self, batch: Batch) -> dict[str, int]:
+        """How many there are in a batch of what each part is summed over."""
+        ...
+
+    def measure(self, model: Model, batch: Batch) -> dict[str, Part]:
+        """The parts of the loss, by the same names."""
+        ...
+
+
+class Pretraining:
     """ALBERT's: masked tokens plus, where the model has a pair head, the order of the segments, unweighted."""
-    features = model.encode(batch)
-    require("masked_token" in model.heads, "the model has no masked-token head to pre-train; add one")
-    loss = masked_token_loss(cast(MaskedTokenHead, model.heads["masked_token"]), features)
-    if "pair" in model.heads:
-        loss = loss + pair_loss(model.heads["pair"](features), batch.pair_labels_B)
-    return loss
+
+    def count(self, batch: Batch) -> dict[str, int]:
+        counts = {"masked_token": 0 if batch.predicted_ids_P is None else len(batch.predicted_ids_P)}
+        if batch.pair_labels_B is not None:
+            counts["pair"] = int((batch.pair_labels_B != NO_LABEL).sum())
+        return counts
+
+    def measure(self, model: Model, batch: Batch) -> dict[str, Part]:
+        features = model.encode(batch)
+        require("masked_token" in model.heads, "the model has no masked-token head to pre-train; add one")
+        parts = {"masked_token": masked_token_loss(cast(MaskedTokenHead, model.heads["masked_token"]), features)}
+        if "pair" in model.heads:
+            parts["pair"] = pair_loss(model.heads["pair"](features), batch.pair_labels_B)
+        return parts
 
 
-def pair_loss(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
-    """Mean cross-entropy of the pairs that have a label; nothing where none has."""
+def weigh(parts: Mapping[str, Part], counts: Mapping[str, float]) -> Tensor:
+    """The loss to minimise, where each part is divided by its count over the whole step."""
+    return cast(Tensor, sum(part.total / max(1, counts[name]) for name, part in parts.items()))
+
+
+def pretraining_loss(model: Model, batch: Batch) -> Tensor:
+    """For those with a training loop of their own: the mean loss of a batch."""
+    objective = Pretraining()
+    return weigh(objective.measure(model, batch), objective.count(batch))
+
+
+def pair_loss(logits_BC: Tensor, labels_B: Tensor | None) -> Part:
+    """Cross-entropy of the pairs that have a label; nothing where none has."""
     if labels_B is None:
         raise UserError("the model has a pair head, but the batch has no pair labels")
     total = F.cross_entropy(logits_BC, labels_B, ignore_index=NO_LABEL, reduction="sum")
-    return total / (labels_B != NO_LABEL).sum().clamp(min=1)
+    return Part(total, (logits_BC.argmax(dim=1) == labels_B).sum())
 
 
-def masked_token_loss(head: MaskedTokenHead, features: Features) -> Tensor:
-    """Mean cross-entropy at the predicted positions, without ever holding all their logits."""
+def masked_token_loss(head: MaskedTokenHead, features: Features) -> Part:
+    """Cross-entropy at the predicted positions, without ever holding all their logits."""
     targets_P = features.batch.predicted_ids_P
     if targets_P is None or features.batch.predicted_positions_P is None:
         raise UserError("the batch says nothing of what is to be predicted; give it predicted positions and ids")
     if torch.is_autocast_enabled(features.hidden_TD.device.type):
-        return F.cross_entropy(head(features), targets_P, reduction="sum") / max(1, len(targets_P))
-    total = TiedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        head.prepare(features), features.words_VE, head.bias, targets_P, torch.is_grad_enabled()
+        logits_PV = head(features)
+        losses_P = F.cross_entropy(logits_PV.float(), targets_P, reduction="none")
+        return Part(losses_P.sum(), (logits_PV.argmax(dim=1) == targets_P).sum(), losses_P.detach())
+    return Part(
+        *TiedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            head.prepare(features), features.words_VE, head.bias, targets_P, torch.is_grad_enabled()
+        )
     )
-    return total / max(1, len(targets_P))
 
 
 class TiedCrossEntropy(torch.autograd.Function):
@@ -56,8 +105,9 @@ class TiedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, prepared_PE: Tensor, words_VE: Tensor, bias_V: Tensor, targets_P: Tensor, with_gradients: bool
-    ) -> Tensor:
-        total = prepared_PE.new_zeros(())
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The sum, how many targets have the highest logit, and each position's own loss."""
+        losses_P, num_right = prepared_PE.new_empty(len(targets_P)), torch.zeros_like(targets_P[:1]).sum()
         prepared_grad_PE, words_grad_VE, bias_grad_V = map(torch.zeros_like, (prepared_PE, words_VE, bias_V))
         rows = max(1, min(len(prepared_PE), CHUNK_SIZE // len(words_VE)))
         buffers = prepared_PE.new_empty(2, rows, len(words_VE))
@@ -67,7 +117,9 @@ class TiedCrossEntropy(torch.autograd.Function):
             logits_PV, log_shares_PV = buffers[:, : len(targets_P1)]
             torch.addmm(bias_V, prepared_PE[chunk], words_VE.t(), out=logits_PV)
             torch.log_softmax(logits_PV, dim=-1, out=log_shares_PV)
-            total -= log_shares_PV.gather(1, targets_P1).sum()
+            target_P1 = log_shares_PV.gather(1, targets_P1)
+            torch.neg(target_P1[:, 0], out=losses_P[chunk])
+            num_right += (target_P1[:, 0] == log_shares_PV.amax(dim=1)).sum()
             if with_gradients:
                 grad_PV = log_shares_PV.exp_()  # softmax less one at the target is the gradient of the loss
                 grad_PV.scatter_add_(1, targets_P1, grad_PV.new_full(targets_P1.shape, -1.0))
@@ -75,9 +127,10 @@ class TiedCrossEntropy(torch.autograd.Function):
                 words_grad_VE.addmm_(grad_PV.t(), prepared_PE[chunk])
                 bias_grad_V += grad_PV.sum(dim=0)
         ctx.save_for_backward(prepared_grad_PE, words_grad_VE, bias_grad_V)
-        return total
+        ctx.mark_non_differentiable(num_right, losses_P)
+        return losses_P.sum(), num_right, losses_P
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         return *(saved * grad for saved in ctx.saved_tensors), None, None

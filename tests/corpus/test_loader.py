@@ -183,3 +183,37 @@ def test_what_cannot_be_loaded_is_refused(corpus: Corpus, make_corpus: Callable[
         Mixture([1, 1e-9], 0)
     with pytest.raises(UserError, match="2 corpora and 1 weights"):
         load([corpus, corpus], weights=[1.0])
+
+
+def shown_documents(batch: Batch) -> list[set[int]]:
+    """The documents that each sequence's tokens say they come from."""
+    return [{origin(token)[0] for token in original(row) if token > 4} for row in rows([batch])]
+
+
+@pytest.mark.parametrize("windows", ["document", "paragraph"])
+@pytest.mark.parametrize("fidelity", ["paper", "google"])
+def test_a_position_is_in_the_document_that_its_tokens_come_from(corpus: Corpus, windows: str, fidelity: str) -> None:
+    pairs = PairConfig(length=48, windows=windows, fidelity=fidelity)  # type: ignore[arg-type]
+    loader = Loader([corpus], pairs, MASKING, num_sequences=16)
+    positions = np.arange(loader.epoch_size + 300)
+    shown = shown_documents(loader.make_sequences(positions))
+    documents = loader.documents(positions).tolist()
+    assert set(documents) == set(range(400)), "the documents of all shards"
+    assert all(document in own for document, own in zip(documents, shown, strict=True))
+    assert fidelity == "google" or all(len(own) == 1 for own in shown)
+
+
+def test_a_sequence_with_a_random_partner_is_in_the_document_of_its_first_segment(corpus: Corpus) -> None:
+    loader = Loader([corpus], PairConfig(length=48, objective="nsp"), MASKING, num_sequences=1)
+    positions = np.arange(500)
+    firsts = [origin(original(row)[1])[0] for row in rows([loader.make_sequences(positions)])]
+    assert loader.documents(positions).tolist() == firsts
+
+
+def test_documents_of_different_corpora_have_different_numbers(make_corpus: Callable[..., Corpus]) -> None:
+    corpora = [make_corpus(random_shape(60, seed=seed), num_shards=2) for seed in (1, 2)]
+    loader = load(corpora, weights=[0.7, 0.3])
+    positions = np.random.default_rng(0).permutation(5000)[:3000]
+    sources, _ = loader.mixture.deal(positions)
+    shown = [min(own) for own in shown_documents(loader.make_sequences(positions))]
+    assert loader.documents(positions).tolist() == (60 * sources + shown).tolist()

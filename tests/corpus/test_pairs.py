@@ -210,3 +210,12 @@ def test_a_model_learns_from_every_objective(corpus: Corpus) -> None:
         batch = loader.make_batch(0)
         assert (batch.pair_labels_B is None) == (objective == "none")
         assert batch.num_sequences == 8 and max(batch.lengths) <= 32
+
+
+def test_every_window_is_in_the_document_of_its_first_sentence(make_corpus: Callable[..., Corpus]) -> None:
+    pairs = Pairs(make_corpus([[3, 3], [20, 20, 20], [5], [4, 30, 4]], num_shards=2), PairConfig(length=16))
+    windows = np.arange(len(pairs))
+    drawn = pairs.segments(windows, make_keys(0, windows))
+    shown = [origin(read(pairs.corpus, drawn, 0, number)[0])[0] for number in windows]
+    assert pairs.documents(windows).tolist() == shown and set(shown) == {0, 1, 2, 3}
+    assert pairs.documents(windows[:0]).tolist() == []

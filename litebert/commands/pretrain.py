@@ -1,0 +1,69 @@
+"""Pre-train a model on a corpus; go on with a run that was stopped.
+
+Example:
+    litebert pretrain --preset albert-micro --corpus my-corpus --run runs/micro
+    litebert pretrain --preset albert-base --corpus my-corpus --run runs/base --num-sequences 256
+    torchrun --nproc-per-node 8 -m litebert pretrain --preset albert-base --corpus my-corpus --run runs/base
+"""
+
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from litebert.pretraining.config import PretrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    run: Path
+    """The folder of the run. One that is there already is gone on with, if the rest is the same."""
+    config: Path | None = None
+    """Begin with the config.json of another run; other options change it."""
+    settings: PretrainConfig = field(default_factory=PretrainConfig)
+    dry_run: bool = False
+    """Say what would be done, and stop."""
+
+
+def find_default(arguments: list[str]) -> Options:
+    """The defaults of the preset, or of the config, that is asked for."""
+    from litebert.config import from_dict, read_json
+    from litebert.recipes import find_recipe
+
+    given = {}
+    for name in ("--preset", "--config"):
+        values = [value for option, value in itertools.pairwise(arguments) if option == name]
+        values += [option.partition("=")[2] for option in arguments if option.startswith(f"{name}=")]
+        given[name] = values[-1] if values else None
+    import tyro
+
+    settings = find_recipe(given["--preset"] or "albert-base")
+    if given["--config"]:
+        settings = from_dict(PretrainConfig, read_json(Path(given["--config"])))
+    return Options(run=tyro.MISSING, settings=settings)
+
+
+def run(options: Options) -> None:
+    import signal
+    import sys
+
+    from litebert.display import print_fields
+    from litebert.pretraining.run import carry_out, describe_run, prepare
+    from litebert.training.parallel import join_ranks
+
+    with join_ranks() as ranks:
+        prepared = prepare(options.settings, options.run, ranks)
+        if ranks.is_first:
+            print_fields(describe_run(prepared))
+        if options.dry_run:
+            return
+        outcome = carry_out(prepared, options.run, ranks)
+        steps = prepared.training.schedule.steps
+        if ranks.is_first and outcome.stopped_by is None:
+            print(f"{options.run}/model: {steps:,} steps done")
+            print(f"next: litebert plot {options.run}")
+        elif ranks.is_first:
+            name = signal.Signals(outcome.stopped_by or 0).name
+            print(f"stopped by {name} at step {outcome.step:,} of {steps:,} and saved; run the same command to go on")
+    if outcome.stopped_by == signal.SIGINT:
+        sys.stdout.flush()
+        sys.exit(130)

@@ -1,0 +1,180 @@
+"""What a pre-training run is asked to do, and what follows from it."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from litebert.config import UserError, check_fields, check_values, nearest, override, require
+from litebert.corpus.masking import MaskingConfig
+from litebert.corpus.pairs import PairConfig
+from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
+from litebert.training.loop import LoopConfig
+from litebert.training.optimizer import OptimizerConfig
+from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PretrainConfig:
+    """A pre-training run. What is left out follows from the paper by rule, or from the minutes that it may take."""
+
+    preset: str = "albert-base"
+    """The model, by its name in litebert models; its vocabulary is the corpus's."""
+    encoder: tuple[str, ...] = ()
+    """Changes to it, such as num_layers=6 sharing=none hidden_dropout=0.1."""
+    init: str | None = None
+    """A model folder to go on from, instead of a new model."""
+    corpus: str | None = None
+    """The corpus, made by litebert corpus."""
+    mix: tuple[str, ...] = ()
+    """Several corpora by weight instead: --mix wiki=0.7 books=0.3."""
+    num_sequences: int = 4096
+    """Sequences of a step, on all devices together."""
+    steps: int | None = None
+    """As many as show the paper's number of sequences, unless it is given, or minutes are."""
+    minutes: float | None = None
+    """Take as many steps as fit these minutes on this machine, after timing a few."""
+    learning_rate: float | None = None
+    """The peak. The paper's, by the root of the batch, unless it is given."""
+    warmup_steps: int | None = None
+    """The paper's 3125, or 2.5 % of a shorter run, unless it is given."""
+    power: float = 1.0
+    """Of the rate's fall to 0; 1 is a straight line."""
+    depths: tuple[str, ...] = ()
+    """Begin with fewer layers, where all share their weights: 3 6@0.25 12@0.5 has 6 from a quarter of the steps on."""
+    lengths: tuple[str, ...] = ()
+    """Begin with shorter sequences, and as many more of them: 64 128@0.6."""
+    checkpointing: Checkpointing = "nothing"
+    """What to compute twice instead of keeping it, to save memory."""
+    evaluation_sequences: int = 1024
+    """Held-out sequences to evaluate on; 0 evaluates nothing."""
+    seed: int = 0
+    pairs: PairConfig = field(default_factory=PairConfig)
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(self.num_sequences > 0, f"num_sequences is {self.num_sequences}; it must be at least 1")
+        require(self.steps is None or self.steps > 0, f"steps is {self.steps}; it must be at least 1")
+        require(self.minutes is None or self.minutes > 0, f"minutes is {self.minutes}; it must be positive")
+        require(
+            self.evaluation_sequences >= 0,
+            f"evaluation_sequences is {self.evaluation_sequences}; it must be at least 0",
+        )
+        require(0 <= self.seed < 1 << 62, f"seed is {self.seed}; it must be from 0 to 2^62")
+        require(
+            not (self.corpus and self.mix), f"corpus is {self.corpus} and mix {' '.join(self.mix)}; give one of the two"
+        )
+
+    @property
+    def corpora(self) -> list[str]:
+        """The corpora with their weights, as `open_mixture` reads them."""
+        require(self.corpus or self.mix, "there is no corpus; name one that litebert corpus made")
+        return list(self.mix) or [f"{self.corpus}=1"]
+
+    @property
+    def differences_that_matter(self) -> dict[str, Any]:
+        """What two runs must have in common to be one."""
+        content = dataclasses.asdict(self)
+        loop = content.pop("loop")
+        return content | {"precision": loop["precision"]}
+
+
+def change_encoder(config: EncoderConfig, changes: Sequence[str]) -> EncoderConfig:
+    """A preset with changes that were written as `num_layers=6`."""
+    return override(config, read_changes(changes))
+
+
+def read_changes(changes: Sequence[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        require(equals, f"{change!r} changes nothing; write it as num_layers=6")
+        known = [item.name for item in dataclasses.fields(EncoderConfig)]
+        require(key in known, f"an encoder has no {key!r}{nearest(key, known)}")
+        try:
+            values[key] = text if key in ("sharing", "activation") else json.loads(text)
+        except ValueError:
+            raise UserError(f"{change!r} has a value that is no number; write it as num_layers=6") from None
+    check_values(EncoderConfig, values)
+    return values
+
+
+class Stage(NamedTuple):
+    """A part of a run in which sequences have one length and the model one depth."""
+
+    first_step: int
+    first_sequence: int
+    """How many sequences were seen before it."""
+    length: int
+    num_sequences: int
+    """Of a step."""
+    num_layers: int
+
+
+def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Stage]:
+    """The stages of a run. Shorter sequences come as many more to a step, so that its tokens stay about the same."""
+    depths = Ramp("depths", config.depths, num_layers)
+    lengths = Ramp("lengths", config.lengths, config.pairs.length)
+    stages: list[Stage] = []
+    for first in sorted({*depths.starts(steps), *lengths.starts(steps)}):
+        length = lengths.at(first, steps)
+        seen = 0
+        if stages:
+            last = stages[-1]
+            seen = last.first_sequence + (first - last.first_step) * last.num_sequences
+        number = config.num_sequences * config.pairs.length // length
+        stages.append(Stage(first, seen, length, number, depths.at(first, steps)))
+    return stages
+
+
+def check_depths(config: PretrainConfig, encoder: EncoderConfig) -> None:
+    """A model can grow only where its first layers already hold all weights."""
+    shallowest = min(Ramp("depths", config.depths, encoder.num_layers).values)
+    pairs = sharing_map(encoder.sharing, encoder.num_layers)
+    require(
+        set(pairs[:shallowest]) == set(pairs),
+        f"depths begins with {shallowest} layers, which do not use all weights of a model with "
+        f"sharing={encoder.sharing}; only one whose layers share their weights can grow",
+    )
+
+
+def make_schedule(config: PretrainConfig, steps: int | None) -> ScheduleConfig:
+    """The given numbers, and for what is not given those that follow from the paper by rule."""
+    scaled = scale_from_paper(config.num_sequences, steps)
+    warmup = scaled.warmup_steps if config.warmup_steps is None else config.warmup_steps
+    return ScheduleConfig(
+        steps=scaled.steps,
+        learning_rate=scaled.learning_rate if config.learning_rate is None else config.learning_rate,
+        warmup_steps=warmup,
+        power=config.power,
+        schedule=config.pairs.fidelity,
+    )
+
+
+def settle(config: PretrainConfig, schedule: ScheduleConfig) -> PretrainConfig:
+    """The config with nothing left to be derived."""
+    return replace(
+        config,
+        steps=schedule.steps,
+        learning_rate=schedule.learning_rate,
+        warmup_steps=schedule.warmup_steps,
+    )
+
+
+def agree_with(given: PretrainConfig, stored: PretrainConfig, where: str) -> None:
+    """Refuses to go on with a run under another config; what is left open in the one given is as in the stored one."""
+    asked, before = given.differences_that_matter, stored.differences_that_matter
+    for name in ("steps", "learning_rate", "warmup_steps", "minutes"):
+        if asked[name] is None:
+            asked[name] = before[name]
+    if asked["minutes"] is not None and asked["minutes"] == before["minutes"]:
+        asked["steps"] = before["steps"]
+    changes = [f"{name} {before[name]!r} -> {asked[name]!r}" for name in before if asked[name] != before[name]]
+    require(
+        not changes,
+        f"{where} is a run with another config ({'; '.join(changes)}); give the same to go on with it, or a new --run",
+    )

@@ -1,0 +1,133 @@
+"""What a model under way makes of documents that it does not learn from (ALBERT's Table 5).
+
+Beside the masked tokens it is asked two questions of segment pairs, whether they are swapped and whether the second is
+random, also if it was trained on the other, or on neither: then a linear probe reads the answer off its frozen pooled
+output. Each accuracy stands beside that of a shallow baseline, without which it says little.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from litebert.batch import NO_LABEL, Batch
+from litebert.corpus.baseline import majority_share, shallow_baseline
+from litebert.corpus.loader import Loader
+from litebert.corpus.masking import MaskingConfig
+from litebert.corpus.pairs import PairConfig
+from litebert.corpus.shards import Corpus
+from litebert.models.heads import Model
+from litebert.training.evaluation import Question, fit_probe, interval_by_document, measure, restrict_logits
+
+BATCH_SIZE = 32
+PROBE_SEQUENCES = 2048
+BASELINE_SEQUENCES = 20_000
+
+
+class Sample(NamedTuple):
+    """A number of sequences of a split, always the same."""
+
+    loader: Loader
+    num_sequences: int
+
+    def batches(self) -> Iterator[Batch]:
+        return self.loader.one_epoch(self.num_sequences)
+
+    @property
+    def documents(self) -> np.ndarray:
+        return self.loader.documents(np.arange(min(self.num_sequences, self.loader.epoch_size)))
+
+
+class PairTask:
+    """One question about segment pairs."""
+
+    def __init__(self, question: Question, held_out: Sample, train: Loader) -> None:
+        self.question, self.held_out, self.train = question, held_out, train
+
+    @cached_property
+    def shallow(self) -> float:
+        """The baseline's accuracy; it takes some seconds and never changes."""
+        train = Sample(self.train, BASELINE_SEQUENCES).batches()
+        predicted = shallow_baseline(train, self.held_out.batches(), self.train.vocabulary.size)
+        return float((predicted == self.labels[self.labels != NO_LABEL]).mean())
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        labels = [batch.pair_labels_B for batch in self.held_out.batches()]
+        return np.concatenate([part.numpy() for part in labels if part is not None])
+
+    def measure(self, model: Model, name: str, trained_on: str) -> dict[str, float]:
+        predicted_B = self.ask(model) if trained_on in (self.question, "three-way") else self.probe(model)
+        labelled = self.labels != NO_LABEL
+        correct = (predicted_B.numpy() == self.labels)[labelled]
+        accuracy, low, high = interval_by_document(correct, self.held_out.documents[labelled])
+        return {
+            f"{name}_accuracy": accuracy,
+            f"{name}_low": low,
+            f"{name}_high": high,
+            f"{name}_shallow": self.shallow,
+            f"{name}_majority": majority_share(self.labels),
+        }
+
+    def ask(self, model: Model) -> Tensor:
+        """What the model's own pair head says."""
+        logits_BC = measure(model, self.held_out.batches()).pair_logits_BC
+        assert logits_BC is not None
+        return restrict_logits(logits_BC, self.question).argmax(dim=1)
+
+    def probe(self, model: Model) -> Tensor:
+        """What a plane through the frozen pooled outputs says."""
+        learned = measure(model, Sample(self.train, PROBE_SEQUENCES).batches(), keep_pooled=True)
+        asked = measure(model, self.held_out.batches(), keep_pooled=True)
+        assert learned.pooled_BD is not None and asked.pooled_BD is not None
+        return fit_probe(learned.pooled_BD, learned.pair_labels_B).predict(asked.pooled_BD)
+
+
+class HeldOut:
+    """Everything that is asked of a model during a run."""
+
+    def __init__(
+        self,
+        train: Sequence[Corpus],
+        held_out: Sequence[Corpus],
+        weights: Sequence[float],
+        *,
+        pairs: PairConfig,
+        masking: MaskingConfig,
+        num_sequences: int,
+    ) -> None:
+        masking = replace(
+            masking, hardness=0.0, rate=masking.final_rate or masking.rate, final_rate=None, rate_sequences=0
+        )
+
+        def load(corpora: Sequence[Corpus], config: PairConfig) -> Loader:
+            return Loader(corpora, config, masking, num_sequences=BATCH_SIZE, weights=weights)
+
+        self.objective = pairs.objective
+        self.own = Sample(load(held_out, pairs), num_sequences)
+        other: Literal["document", "paragraph"] = "paragraph" if pairs.windows == "document" else "document"
+        asked: dict[str, PairConfig] = {
+            "sop": replace(pairs, objective="sop"),
+            f"sop_{other}": replace(pairs, objective="sop", windows=other),
+        }
+        if all(corpus.num_documents > 1 for corpus in (*train, *held_out)):  # else there is nothing random to take
+            asked["nsp"] = replace(pairs, objective="nsp")
+        self.tasks = {
+            name: PairTask(
+                "nsp" if name == "nsp" else "sop", Sample(load(held_out, config), num_sequences), load(train, config)
+            )
+            for name, config in asked.items()
+        }
+
+    def measure(self, model: Model) -> dict[str, float]:
+        measured = measure(model, self.own.batches())
+        values = {
+            "masked_token_loss": measured.masked_token_loss,
+            "masked_token_accuracy": measured.masked_token_accuracy,
+        }
+        for name, task in self.tasks.items():
+            values |= task.measure(model, name, self.objective)
+        return values

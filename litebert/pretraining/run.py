@@ -1,0 +1,269 @@
+"""A pre-training run: corpora and a config become a run folder.
+
+config.json        all that was asked for and what followed from it; accepted back by --config
+data.json          what the corpora were, so that a run never goes on with others
+environment.json   versions and hardware
+metrics.jsonl      what was measured, a line each; tensorboard/ holds the same
+checkpoints/       where to go on from
+model/             the model folder
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import logging
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from litebert import __version__
+from litebert.config import from_dict, read_json, require, write_json
+from litebert.corpus.loader import open_mixture
+from litebert.corpus.pairs import Pairs
+from litebert.corpus.shards import Corpus, fetch_vocabulary, find_indexes
+from litebert.models.folder import read_model, write_model
+from litebert.models.heads import HeadConfig, Model
+from litebert.presets import find_preset
+from litebert.pretraining.config import (
+    PretrainConfig,
+    Stage,
+    agree_with,
+    change_encoder,
+    check_depths,
+    make_schedule,
+    plan_stages,
+    read_changes,
+    settle,
+)
+from litebert.pretraining.held_out import HeldOut
+from litebert.pretraining.stream import Stream
+from litebert.text.vocabulary import copy_vocabulary, find_file, open_vocabulary
+from litebert.training.allocator import keep_freed_memory
+from litebert.training.loop import Outcome, Training, train
+from litebert.training.losses import Pretraining
+from litebert.training.parallel import Ranks, gather_weights
+from litebert.training.progress import watch_run
+from litebert.training.schedule import scale_from_paper
+from litebert.training.timing import measure_peak, time_step
+
+logger = logging.getLogger(__name__)
+
+
+class Prepared(NamedTuple):
+    """A run that is ready to start."""
+
+    config: PretrainConfig
+    """With nothing left to be derived."""
+    training: Training
+    stages: list[Stage]
+    corpora: list[Corpus]
+
+
+def pretrain(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
+    """Starts a run, or goes on with it, until it is done or stopped; writes its model either way."""
+    prepared = prepare(config, run, ranks)
+    return carry_out(prepared, run, ranks)
+
+
+def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
+    training, steps = prepared.training, prepared.training.schedule.steps
+    outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps))
+    weights = gather_weights(training.model)
+    if ranks.is_first:
+        model = Model(training.model.config, training.model.head_configs.values())
+        model.load_state_dict(weights)
+        write_model(model, run / "model")
+        copy_vocabulary(fetch_vocabulary(prepared.corpora[0].path), run / "model")
+    ranks.wait()
+    return outcome
+
+
+def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
+    """Opens and checks everything, decides what the config leaves open, and writes the run's first files."""
+    keep_freed_memory()
+    torch.set_flush_denormal(True)
+    stored = run / "config.json"
+    if stored.exists():
+        before = from_dict(PretrainConfig, read_json(stored))
+        agree_with(config, before, str(run))
+        config = replace(before, loop=config.loop)
+    corpora, weights = open_mixture(config.corpora)
+    data = describe_data(config.corpora, corpora)
+    if stored.exists():
+        require(
+            read_json(run / "data.json") == data,
+            f"the corpora of {run} have changed since it began; restore them, or start a new --run",
+        )
+    model = make_model(config, corpora[0])
+    training = make_training(config, model, corpora, weights, ranks)
+    if config.steps is None and config.minutes is not None:
+        training = make_training(
+            replace(config, steps=fit_minutes(config, training, ranks)), model, corpora, weights, ranks
+        )
+    config = settle(config, training.schedule)
+    if ranks.is_first:
+        run.mkdir(parents=True, exist_ok=True)
+        write_json(run / "data.json", data)
+        write_json(run / "environment.json", describe_environment(ranks))
+        write_json(stored, dataclasses.asdict(config))
+    ranks.wait()
+    return Prepared(config, training, plan_stages(config, model.config.num_layers, training.schedule.steps), corpora)
+
+
+def make_model(config: PretrainConfig, corpus: Corpus) -> Model:
+    """A new model for the corpus's vocabulary, or that of a folder, with the heads that the objective needs."""
+    torch.manual_seed(config.seed)
+    heads = [HeadConfig(kind="masked_token")]
+    if config.pairs.has_pairs:
+        heads.append(HeadConfig(kind="pair", num_classes=config.pairs.num_pair_classes))
+    vocabulary = corpus.vocabulary
+    if config.init is not None:
+        model = read_model(config.init, heads=heads, **read_changes(config.encoder))
+        check_vocabulary(Path(config.init), model, corpus)
+    else:
+        encoder = replace(find_preset(config.preset), vocab_size=vocabulary.size)
+        model = Model(change_encoder(encoder, config.encoder), heads)
+    require(
+        config.pairs.length <= model.config.num_positions,
+        f"length is {config.pairs.length}; the model has {model.config.num_positions} positions",
+    )
+    check_depths(config, model.config)
+    model.encoder.checkpointing = config.checkpointing
+    if model.pooler is not None:
+        # Without a pair head nothing is learned from the pooled output, and ranks would wait for its gradient.
+        model.pooler.requires_grad_(config.pairs.has_pairs)
+    return model
+
+
+def check_vocabulary(folder: Path, model: Model, corpus: Corpus) -> None:
+    size = corpus.vocabulary.size
+    require(
+        model.config.vocab_size == size,
+        f"{folder} has {model.config.vocab_size} pieces and {corpus.path} {size}; build the corpus with the "
+        "model's vocabulary",
+    )
+    if folder.is_dir() and find_file(folder) is not None:
+        require(
+            open_vocabulary(folder).fingerprint == corpus.vocabulary.fingerprint,
+            f"{folder} and {corpus.path} have different vocabularies; build the corpus with the model's",
+        )
+
+
+def make_training(
+    config: PretrainConfig, model: Model, corpora: Sequence[Corpus], weights: Sequence[float], ranks: Ranks
+) -> Training:
+    schedule = make_schedule(config, config.steps)
+    stages = plan_stages(config, model.config.num_layers, schedule.steps)
+    masking = config.masking
+    if masking.final_rate is not None and not masking.rate_sequences:
+        last = stages[-1]
+        total = last.first_sequence + (schedule.steps - last.first_step) * last.num_sequences
+        masking = replace(masking, rate_sequences=total)
+    stream = Stream(corpora, weights, stages=stages, pairs=config.pairs, masking=masking, seed=config.seed, ranks=ranks)
+    held_out = open_held_out(config, corpora, weights)
+    return Training(
+        model=model,
+        objective=Pretraining(),
+        optimizer=config.optimizer,
+        schedule=schedule,
+        loop=config.loop,
+        batches=stream.batches,
+        begin_step=stream.begin_step,
+        observe=stream.observe,
+        extras=stream.hard_tokens.tensors if stream.hard_tokens is not None else {},
+        evaluate=None if held_out is None else held_out.measure,
+        seed=config.seed,
+        peak=measure_peak() * ranks.num_ranks if ranks.device.type == "cpu" else None,
+    )
+
+
+def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Sequence[float]) -> HeldOut | None:
+    """The held-out documents of the corpora; a run on corpora that have none is not evaluated, and says so."""
+    if config.evaluation_sequences == 0:
+        return None
+    without = [
+        corpus.path
+        for corpus in corpora
+        if not any(entry.split == "dev" for index in find_indexes(corpus.path) for entry in index.shards)
+    ]
+    if without:
+        logger.warning("%s has no held-out documents: nothing is evaluated; build it with --dev 1%%", without[0])
+        return None
+    held_out, _ = open_mixture(config.corpora, "dev")
+    return HeldOut(
+        corpora,
+        held_out,
+        weights,
+        pairs=config.pairs,
+        masking=config.masking,
+        num_sequences=config.evaluation_sequences,
+    )
+
+
+def fit_minutes(config: PretrainConfig, training: Training, ranks: Ranks) -> int:
+    """How many steps fit the minutes, by timing some of every stage."""
+    assert config.minutes is not None
+    num_layers, steps = training.model.config.num_layers, training.schedule.steps
+    stages = plan_stages(config, num_layers, steps)
+    starts = [*(stage.first_step for stage in stages), steps]
+    shares = [(later - start) / steps for start, later in itertools.pairwise(starts)]
+    seconds = sum(
+        share * time_step(training, ranks, stage.first_step) for share, stage in zip(shares, stages, strict=True)
+    )
+    return max(1, int(60 * config.minutes / seconds))
+
+
+def describe_data(names: Sequence[str], corpora: Sequence[Corpus]) -> dict[str, Any]:
+    """What tells whether corpora are the same: the sha256 of each shard, and of the vocabulary."""
+    hashes = [hashlib.sha256("".join(shard.entry.sha256 for shard in corpus.shards).encode()) for corpus in corpora]
+    return {
+        "corpora": [
+            {"path": name, "sha256": digest.hexdigest(), "tokens": corpus.num_tokens, "documents": corpus.num_documents}
+            for name, digest, corpus in zip(names, hashes, corpora, strict=True)
+        ],
+        "vocabulary": corpora[0].vocabulary.fingerprint,
+    }
+
+
+def describe_environment(ranks: Ranks) -> dict[str, Any]:
+    return {
+        "litebert": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "ranks": ranks.num_ranks,
+        "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else "cpu",
+    }
+
+
+def count_parameters(model: Model) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def describe_run(prepared: Prepared) -> dict[str, str]:
+    """What a run will do, in words, and from where each number comes that was not given."""
+    config, schedule, encoder = prepared.config, prepared.training.schedule, prepared.training.model.config
+    last = prepared.stages[-1]
+    sequences = last.first_sequence + (schedule.steps - last.first_step) * last.num_sequences
+    epoch = sum(len(Pairs(corpus, config.pairs, config.seed)) for corpus in prepared.corpora)
+    rule = scale_from_paper(config.num_sequences, schedule.steps)
+    grown = ", ".join(f"{s.num_layers} layers, length {s.length} from step {s.first_step:,}" for s in prepared.stages)
+    described = {
+        "model": f"{config.init or config.preset}: {count_parameters(prepared.training.model):,} parameters, "
+        f"{encoder.num_layers} layers, {encoder.hidden_size} wide, {encoder.vocab_size:,} pieces",
+        "corpus": f"{sum(corpus.num_tokens for corpus in prepared.corpora):,} tokens of "
+        f"{sum(corpus.num_documents for corpus in prepared.corpora):,} documents in {', '.join(config.corpora)}",
+        "steps": f"{schedule.steps:,} of {config.num_sequences:,} sequences of up to {config.pairs.length} tokens: "
+        f"{sequences / epoch:.2f} epochs",
+        "rate": f"{schedule.learning_rate:.3g} after {schedule.warmup_steps:,} steps of warm-up; the paper's, scaled "
+        f"to this batch, is {rule.learning_rate:.3g} after {rule.warmup_steps:,}",
+        "rule": f"{config.optimizer.optimizer}, {config.pairs.objective}, seed {config.seed}",
+    }
+    return described | ({"stages": grown} if len(prepared.stages) > 1 else {})

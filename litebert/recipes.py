@@ -1,0 +1,36 @@
+"""Named runs: what suits a preset where the paper's numbers, made for 4096 sequences on a TPU pod, do not."""
+
+from collections.abc import Callable
+
+from litebert.config import nearest, require
+from litebert.corpus.pairs import PairConfig
+from litebert.presets import PRESETS
+from litebert.pretraining.config import PretrainConfig
+from litebert.training.optimizer import OptimizerConfig
+
+
+def paper(preset: str) -> PretrainConfig:
+    """ALBERT 4.1: LAMB, 4096 sequences of 512 tokens, 125,000 steps; other batches by rule."""
+    return PretrainConfig(preset=preset)
+
+
+def laptop(preset: str) -> PretrainConfig:
+    """A few processor cores: small steps taken often, short sequences, AdamW."""
+    return PretrainConfig(
+        preset=preset,
+        num_sequences=12,
+        minutes=45,
+        learning_rate=1e-3,
+        pairs=PairConfig(length=128),
+        optimizer=OptimizerConfig(optimizer="adamw", beta2=0.98),
+    )
+
+
+LADDER = ("nano", "micro", "mini", "small")
+
+
+def find_recipe(preset: str) -> PretrainConfig:
+    """The run that suits a preset."""
+    require(preset in PRESETS or f"{preset}-v2" in PRESETS, f"there is no preset {preset!r}{nearest(preset, PRESETS)}")
+    recipe: Callable[[str], PretrainConfig] = laptop if preset.split("-", 1)[-1] in LADDER else paper
+    return recipe(preset)

@@ -1,0 +1,354 @@
+"""train(): the only training loop.
+
+It knows batches, a loss and weights, and nothing of text: pre-training and fine-tuning both give it what they have. A
+step is a pure function of the weights, the moments and the step's number, so a run that was killed and goes on from a
+checkpoint takes the same steps as one that was not, bit for bit.
+"""
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from litebert.batch import Batch
+from litebert.config import check_fields, require
+from litebert.models.heads import Model
+from litebert.training.checkpoint import load_checkpoint, save_checkpoint
+from litebert.training.costs import count_flops
+from litebert.training.guard import Guard
+from litebert.training.losses import Objective, Part, weigh
+from litebert.training.optimizer import OptimizerConfig, make_optimizer
+from litebert.training.parallel import (
+    Parallel,
+    Ranks,
+    gather_tensors,
+    restore_tensors,
+    spread,
+    whole_weights,
+    without_exchange,
+)
+from litebert.training.schedule import ScheduleConfig
+
+STATE_FORMAT = 1
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig:
+    """How steps are taken, watched and saved; nothing here but `precision` changes what is learned."""
+
+    micro_sequences: int | None = None
+    """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    parallel: Parallel = "ddp"
+    """How several processes share the work: each with all weights, or each with a part of them."""
+    guard_factor: float = 100.0
+    """Steps whose gradient is longer than usual by this factor are skipped, as are those that are not finite."""
+    log_every: int = 50
+    evaluate_every: int | None = None
+    """Steps between evaluations; a tenth of the run unless it is given. 0 evaluates only at the end."""
+    save_every: int = 0
+    """Steps between checkpoints, beside those by the clock."""
+    save_minutes: float = 10.0
+    keep: int = 3
+    """How many checkpoints stay."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("log_every", "keep"):
+            require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}; it must be at least 1")
+        most = self.micro_sequences
+        require(most is None or most > 0, f"micro_sequences is {most}; leave it out for whole batches")
+        require(self.guard_factor > 1, f"guard_factor is {self.guard_factor}; it must be above 1")
+        require(self.save_every >= 0, f"save_every is {self.save_every}; it must be at least 0")
+        require((self.evaluate_every or 0) >= 0, f"evaluate_every is {self.evaluate_every}; it must be at least 0")
+        require(self.save_minutes > 0, f"save_minutes is {self.save_minutes}; it must be positive")
+
+
+class Watcher(Protocol):
+    """Who is told of a run's progress, on the first rank alone."""
+
+    def write(self, kind: str, step: int, **values: Any) -> None: ...
+
+
+@dataclass(kw_only=True)
+class Training:
+    """All that a run is made of."""
+
+    model: Model
+    objective: Objective
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig
+    loop: LoopConfig
+    batches: Callable[[int], Iterator[Batch]]
+    """This rank's batches from a step on."""
+    begin_step: Callable[[Model, int], str | None] = lambda model, step: None
+    """Called before each step, and before the first step after a resumption; may say what it changed."""
+    observe: Callable[[Batch, Mapping[str, Part]], None] = lambda batch, parts: None
+    """Sees what each step made of its batches."""
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    """Other tensors that belong to a checkpoint; they are restored in place."""
+    evaluate: Callable[[Model], Mapping[str, float]] | None = None
+    seed: int = 0
+    peak: float | None = None
+    """What the machine can do at best, in FLOP/s, to tell how much of it is used."""
+
+
+class Outcome(NamedTuple):
+    step: int
+    stopped_by: int | None
+    """The signal that ended the run early."""
+
+
+class Learner(nn.Module):
+    """A model with its objective: what ranks run forward and backward together."""
+
+    def __init__(self, model: Model, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, batch: Batch, counts: Mapping[str, float]) -> tuple[Tensor, dict[str, Part]]:
+        parts = self.objective.measure(self.model, batch)
+        return weigh(parts, counts), parts
+
+
+@dataclass
+class Meter:
+    """Sums since the last line of the log; saved with a checkpoint, so that a resumed run writes the same lines."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def add(self, **values: float) -> None:
+        for name, value in values.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def read(self) -> dict[str, float]:
+        """The means, and a new beginning."""
+        sums, self.sums = self.sums, {}
+        steps = max(sums.pop("steps", 0.0), 1.0)
+        counts = {name.removesuffix("_count"): sums.pop(name) for name in list(sums) if name.endswith("_count")}
+        values = {name: value / steps for name, value in sums.items() if not name.endswith("_right")}
+        rights = {name.removesuffix("_right"): value for name, value in sums.items() if name.endswith("_right")}
+        return values | {f"{name}_accuracy": value / max(counts[name], 1.0) for name, value in rights.items()}
+
+
+def train(
+    training: Training,
+    folder: Path | None = None,
+    *,
+    ranks: Ranks | None = None,
+    watch: Callable[[int], AbstractContextManager[Watcher]] | None = None,
+) -> Outcome:
+    """Takes all steps of a run, from where the last checkpoint in `folder` left it.
+
+    `watch` opens who is told of the progress, given the step that it goes on from; on the first rank alone.
+    """
+    return Loop(training, folder, ranks or Ranks()).run(watch)
+
+
+class Loop:
+    """A run that is under way."""
+
+    watcher: Watcher | None = None
+
+    def __init__(self, training: Training, folder: Path | None, ranks: Ranks) -> None:
+        self.training, self.folder, self.ranks = training, folder, ranks
+        self.config, self.schedule = training.loop, training.schedule
+        self.model = training.model.to(ranks.device)
+        self.learner = spread(Learner(self.model, training.objective), ranks, self.config.parallel)
+        self.optimizer = make_optimizer(self.model, training.optimizer)
+        self.guard = Guard(self.config.guard_factor)
+        self.meter = Meter()
+        self.step, self.tokens, self.sequences, self.seconds = 0, 0, 0, 0.0
+        self.resume()
+
+    def resume(self) -> None:
+        found = load_checkpoint(self.folder) if self.folder is not None else None
+        if found is None:
+            return
+        restore_tensors(self.model, self.optimizer, found.tensors)
+        for name, tensor in self.training.extras.items():
+            tensor.copy_(found.tensors[f"extras.{name}"])
+        state = found.state
+        self.step, self.tokens, self.sequences, self.seconds = (
+            state[name] for name in ("step", "tokens", "sequences", "seconds")
+        )
+        self.guard.restore(state["guard"])
+        self.meter.sums = dict(state["meter"])
+
+    def run(self, watch: Callable[[int], AbstractContextManager[Watcher]] | None) -> Outcome:
+        self.model.train()
+        batches = self.training.batches(self.step)
+        self.clock = self.saved_at = time.perf_counter()
+        with contextlib.ExitStack() as stack:
+            if watch is not None and self.ranks.is_first:
+                self.watcher = stack.enter_context(watch(self.step))
+            caught = stack.enter_context(catch_signals())
+            stopped_by = None
+            while self.step < self.schedule.steps and stopped_by is None:
+                stopped_by, must_save = self.take_step(next(batches), caught)
+                if self.step % self.config.log_every == 0:
+                    self.log()
+                if self.is_evaluation_due():
+                    self.evaluate()
+                if must_save or stopped_by is not None or self.step == self.schedule.steps:
+                    self.save()
+        return Outcome(self.step, stopped_by)
+
+    def take_step(self, batch: Batch, caught: list[int]) -> tuple[int | None, bool]:
+        """One step; returns the signal that is to end the run, if any rank caught one, and whether a save is due."""
+        start = time.perf_counter()
+        index, self.step = self.step, self.step + 1
+        if (change := self.training.begin_step(self.model, index)) is not None:
+            self.tell("event", message=change)
+        counts, stopped_by, must_save = self.agree(batch, caught)
+        # Dropout's draws belong to the step, not to what was drawn before it.
+        torch.manual_seed(hash((self.training.seed, index, self.ranks.rank)))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.schedule.rate(index)
+        parts = self.propagate(batch, counts)
+        norm = self.clip()
+        reason = self.guard.refuses(norm)
+        if reason is None:
+            self.optimizer.step()
+            self.measure(parts, counts, norm)
+        else:
+            self.tell("event", message=f"step {self.step} was skipped: {reason}")
+        self.optimizer.zero_grad()
+        self.meter.add(seconds=time.perf_counter() - start)
+        return stopped_by, must_save
+
+    def agree(self, batch: Batch, caught: list[int]) -> tuple[dict[str, float], int | None, bool]:
+        """What all ranks must know of a step: its counts, whether one caught a signal, whether to save behind it."""
+        counts = self.training.objective.count(batch)
+        by_clock = time.perf_counter() - self.saved_at > 60 * self.config.save_minutes
+        by_step = self.config.save_every and self.step % self.config.save_every == 0
+        num_layers = self.model.encoder.num_layers
+        work = count_flops(self.model.config, batch.lengths, counts.get("masked_token", 0), num_layers)
+        flags = [self.ranks.is_first and by_clock, *(number in caught for number in SIGNALS)]
+        mine = [*flags, batch.num_tokens, batch.num_sequences, work, *counts.values()]
+        clock, terminated, interrupted, tokens, sequences, flops, *totals = self.ranks.add_up(list(map(float, mine)))
+        self.tokens += int(tokens)
+        self.sequences += int(sequences)
+        self.meter.add(tokens=tokens, flops=flops)
+        stopped_by = signal.SIGINT if interrupted else signal.SIGTERM if terminated else None
+        return dict(zip(counts, totals, strict=True)), stopped_by, bool(clock or by_step)
+
+    def propagate(self, batch: Batch, counts: Mapping[str, float]) -> list[dict[str, Part]]:
+        """Forward and backward, in pieces where the batch is too large for one."""
+        pieces = batch.split(self.config.micro_sequences or batch.num_sequences)
+        made = []
+        for number, piece in enumerate(pieces):
+            is_last = number == len(pieces) - 1
+            with contextlib.nullcontext() if is_last else without_exchange(self.learner):
+                piece = piece.to(self.ranks.device)
+                with torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
+                    loss, parts = self.learner(piece, counts)
+                # Gradients come out as means over the ranks, and the counts are those of all ranks.
+                (loss * self.ranks.num_ranks).backward()
+            self.training.observe(piece, parts)
+            made.append(parts)
+        return made
+
+    def clip(self) -> float:
+        """The norm of the gradient of all weights, on all ranks, which is shortened where it is too long."""
+        parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters])  # type: ignore[misc]
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        torch.nn.utils.clip_grads_with_norm_(parameters, self.training.optimizer.clip_norm, norm)
+        return norm.item()
+
+    def measure(self, made: list[dict[str, Part]], counts: Mapping[str, float], norm: float) -> None:
+        values = {"steps": 1.0, "gradient_norm": norm, "loss": 0.0}
+        names = list(made[0])
+        mine = [float(sum(parts[name].total.detach() for parts in made)) for name in names]
+        mine += [float(sum(parts[name].num_right for parts in made)) for name in names]  # type: ignore[misc]
+        totals = self.ranks.add_up(mine)
+        for name, total, right in zip(names, totals[: len(names)], totals[len(names) :], strict=True):
+            values[f"{name}_loss"] = total / max(1.0, counts[name])
+            values["loss"] += values[f"{name}_loss"]
+            values |= {f"{name}_right": right, f"{name}_count": counts[name]}
+        self.meter.add(**values)
+
+    def log(self) -> None:
+        values = self.meter.read()
+        seconds, tokens, flops = (values.pop(name) for name in ("seconds", "tokens", "flops"))
+        values["tokens_per_second"] = tokens / seconds
+        if self.training.peak is not None:
+            values["share_of_peak"] = flops / seconds / self.training.peak
+        self.tell("train", learning_rate=self.schedule.rate(self.step - 1), **values)
+
+    def is_evaluation_due(self) -> bool:
+        if self.training.evaluate is None:
+            return False
+        every = self.config.evaluate_every
+        every = max(1, self.schedule.steps // 10) if every is None else every
+        return self.step == self.schedule.steps or bool(every and self.step % every == 0)
+
+    def evaluate(self) -> None:
+        assert self.training.evaluate is not None
+        with whole_weights(self.learner):
+            values = self.training.evaluate(self.model)
+        self.model.train()
+        self.tell("evaluation", **values)
+
+    def tell(self, kind: str, **values: Any) -> None:
+        self.pass_time()
+        if self.watcher is not None:
+            so_far = {"tokens": self.tokens, "sequences": self.sequences, "seconds": round(self.seconds, 3)}
+            self.watcher.write(kind, self.step, **so_far, **values)
+
+    def pass_time(self) -> None:
+        now = time.perf_counter()
+        self.seconds, self.clock = self.seconds + now - self.clock, now
+
+    def save(self) -> None:
+        if self.folder is None:
+            return
+        self.pass_time()
+        tensors = gather_tensors(self.model, self.optimizer)
+        tensors |= {f"extras.{name}": tensor for name, tensor in self.training.extras.items()}
+        state = {
+            "format": STATE_FORMAT,
+            "step": self.step,
+            "tokens": self.tokens,
+            "sequences": self.sequences,
+            "seconds": self.seconds,
+            "guard": self.guard.state,
+            "meter": self.meter.sums,
+        }
+        if self.ranks.is_first:
+            save_checkpoint(self.folder, self.step, tensors, state, keep=self.config.keep)
+        self.ranks.wait()
+        self.saved_at = time.perf_counter()
+
+
+@contextlib.contextmanager
+def catch_signals() -> Iterator[list[int]]:
+    """SIGTERM and Ctrl-C are noted and acted upon after the step; a second Ctrl-C interrupts at once."""
+    caught: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        if caught and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in SIGNALS}
+    except ValueError:  # not in the main thread: signals are the host's
+        yield caught
+        return
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,162 @@
+"""Several processes that train one model: started by torchrun, one for each device.
+
+Every rank has its share of each batch. DDP keeps a copy of everything on every rank and adds up the gradients; FSDP
+keeps a part of the weights, gradients and moments on each. A checkpoint holds whole tensors under their names, whatever
+was used, so a run can go on with another number of ranks, or with one.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from litebert.config import UserError, require
+
+Parallel = Literal["ddp", "fsdp"]
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among all."""
+
+    rank: int = 0
+    num_ranks: int = 1
+    device: torch.device = CPU
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def add_up(self, values: Sequence[float]) -> list[float]:
+        """The sums of these numbers over all ranks."""
+        if self.num_ranks == 1:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return total.tolist()
+
+    def add_up_tensor(self, values: Tensor) -> None:
+        """The same for a tensor, in place."""
+        if self.num_ranks > 1:
+            dist.all_reduce(values)
+
+    def wait(self) -> None:
+        """Until all ranks are here."""
+        if self.num_ranks > 1:
+            dist.barrier()
+
+
+@contextlib.contextmanager
+def join_ranks() -> Iterator[Ranks]:
+    """The processes that torchrun started, or this one alone."""
+    num_ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if num_ranks == 1:
+        yield Ranks(device=device)
+        return
+    try:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    except ValueError as error:
+        raise UserError(f"WORLD_SIZE is {num_ranks} but the ranks cannot meet ({error}); start with torchrun") from None
+    try:
+        yield Ranks(dist.get_rank(), num_ranks, device)
+    finally:
+        dist.destroy_process_group()
+
+
+def spread(module: nn.Module, ranks: Ranks, parallel: Parallel) -> nn.Module:
+    """The module as all ranks train it together. Gradients come out as means over the ranks."""
+    if ranks.num_ranks == 1:
+        require(parallel == "ddp", "fsdp spreads a model over several processes; start them with torchrun")
+        return module
+    if parallel == "ddp":
+        # Buckets are kept as they are: shared weights have their gradient only when the whole backward pass is done,
+        # so there is little that could be sent earlier.
+        return nn.parallel.DistributedDataParallel(module)
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(module, reshard_after_forward=False)
+    return module
+
+
+def without_exchange(module: nn.Module) -> AbstractContextManager[None]:
+    """Gradients of what is computed inside stay on their rank, to be exchanged with the next."""
+    if isinstance(module, nn.parallel.DistributedDataParallel):
+        return module.no_sync()
+    return hold_gradients(module) if hasattr(module, "set_requires_gradient_sync") else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def whole_weights(module: Any) -> Iterator[None]:
+    """Every rank has all weights inside, to use the model as if it were alone."""
+    if not hasattr(module, "unshard"):
+        yield
+        return
+    module.unshard()
+    try:
+        yield
+    finally:
+        module.reshard()
+
+
+@contextlib.contextmanager
+def hold_gradients(module: Any) -> Iterator[None]:
+    module.set_requires_gradient_sync(False)
+    try:
+        yield
+    finally:
+        module.set_requires_gradient_sync(True)
+
+
+def gather_weights(model: nn.Module) -> dict[str, Tensor]:
+    """All weights by name, whole. Every rank must call it, for the parts are sent around."""
+    return {name: whole(parameter) for name, parameter in model.named_parameters()}
+
+
+def gather_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The same with the optimizer's moments."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    tensors = {f"model.{name}": tensor for name, tensor in gather_weights(model).items()}
+    for parameter, state in optimizer.state.items():
+        for kind, value in state.items():
+            tensors[f"optimizer.{kind}.{names[cast(nn.Parameter, parameter)]}"] = whole(value)
+    return tensors
+
+
+def whole(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu()
+
+
+@torch.no_grad()
+def restore_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Puts back what `gather_tensors` took, each rank its own part."""
+    moments: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, kind, parameter_name = name.split(".", 2)
+            moments.setdefault(parameter_name, {})[kind] = tensor
+    for name, parameter in model.named_parameters():
+        parameter.copy_(part_of(tensors[f"model.{name}"], parameter))
+        if name in moments:
+            optimizer.state[parameter] = {
+                kind: value.to(parameter.device) if value.ndim == 0 else part_of(value, parameter).clone()
+                for kind, value in moments[name].items()
+            }
+
+
+def part_of(tensor: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor, laid out over the ranks as another is."""
+    tensor = tensor.to(like.device)
+    return distribute_tensor(tensor, like.device_mesh, like.placements) if isinstance(like, DTensor) else tensor

@@ -1,0 +1,417 @@
+"""Curves of runs, from their metrics, drawn for people."""
+
+import io
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from litebert.config import nearest, require
+from litebert.files import local_path, write_file
+from litebert.training.metrics import Line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+XAxis = Literal["step", "tokens", "minutes"]
+LegendPlace = Literal["outside upper left", "outside lower left"]
+
+# The key of a line that stands on the x axis, how many of it are one unit, and the unit.
+X_AXES: dict[XAxis, tuple[str, float, str]] = {
+    "step": ("step", 1, "steps"),
+    "tokens": ("tokens", 1e6, "million tokens"),
+    "minutes": ("seconds", 60, "minutes"),
+}
+SUFFIXES = (".png", ".pdf", ".svg")
+# Okabe and Ito's, which people of every kind of colour vision tell apart; without their yellow, too pale for a line.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+GREY = "#666666"
+# What an evaluation says beside a score: sop_low and sop_high bound sop_accuracy, sop_shallow needs no model.
+COMPANIONS = ("low", "high", "shallow", "majority")
+# How much of the beginning may run off a panel: a loss falls as far in its first steps as in all that follow.
+EARLY_SHARE = 0.03
+# How much of training may run off it above, and as much below.
+OUTLIER_SHARE = 0.01
+LONGEST_LABEL = 36
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """The picture of one key, in training and held out."""
+
+    key: str
+    title: str
+    is_log: bool = False
+    is_smoothed: bool = True
+    from_zero: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        return self.key.endswith("accuracy")
+
+
+RESULTS = (
+    Panel(key="masked_token_loss", title="masked-token loss (nats)"),
+    Panel(key="masked_token_accuracy", title="masked-token accuracy"),
+    Panel(key="sop_accuracy", title="sentence-order accuracy"),
+    Panel(key="nsp_accuracy", title="next-sentence accuracy"),
+)
+PROGRESS = (
+    Panel(key="learning_rate", title="learning rate", is_smoothed=False, from_zero=True),
+    Panel(key="gradient_norm", title="gradient norm", is_log=True),
+    Panel(key="tokens_per_second", title="tokens per second", from_zero=True),
+)
+PANELS = {panel.key: panel for panel in (*RESULTS, *PROGRESS)}
+
+
+class Run(NamedTuple):
+    name: str
+    metrics: Sequence[Line]
+
+
+class Points(NamedTuple):
+    xs: Numbers
+    ys: Numbers
+
+
+class Event(NamedTuple):
+    place: float
+    message: str
+    color: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """What one run says of one key."""
+
+    train: Points
+    smoothed: Points
+    held_out: Points
+    companions: Mapping[str, Points]
+
+
+def draw_runs(runs: Sequence[Run], *, x: XAxis = "step", smooth: float = 0.9, keys: Sequence[str] = ()) -> "Figure":
+    """A panel for each of `keys`, or for all that people ask for first and any of the runs has."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    panels = choose_panels(runs, keys)
+    columns = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}.get(len(panels), 4)
+    rows = -(-len(panels) // columns)
+    size = (7.5, 5.0) if len(panels) == 1 else (4.4 * columns, 3.2 * rows + 0.7)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08), dpi=130)
+    colors = choose_colors(len(runs))
+    end = find_end(runs, x)
+    events = find_events(runs, colors, x)
+    styles: set[str] = set()
+    for place, panel in enumerate(panels):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        curves = [read_curve(run, panel, x, smooth) for run in runs]
+        for curve, color in zip(curves, colors, strict=True):
+            styles |= draw_curve(axes, curve, color)
+        limit_values(axes, curves, panel)
+        draw_events(axes, events, end, with_labels=place == 0)
+        dress_axes(axes, panel, X_AXES[x][2] if place + columns >= len(panels) else "")
+        axes.set_xlim(0, end)
+    draw_legends(figure, runs, colors, styles)
+    return figure
+
+
+def count_points(runs: Sequence[Run], keys: Sequence[str] = ()) -> int:
+    """How many measurements `draw_runs` draws."""
+    panels = choose_panels(runs, keys)
+    kinds = ("train", "evaluation")
+    return sum(len(read_points(run, kind, panel.key).xs) for run in runs for panel in panels for kind in kinds)
+
+
+def save_figure(figure: "Figure", path: str | Path) -> None:
+    """Writes a picture whole or not at all, of the kind that its name says."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=image_kind(path))
+    write_file(path, drawn.getvalue())
+
+
+def image_kind(path: str | Path) -> str:
+    suffix = Path(path).suffix.lower()
+    require(suffix in SUFFIXES, f"{path} is no name of a picture; let it end in {', '.join(SUFFIXES[:-1])} or .svg")
+    return suffix.removeprefix(".")
+
+
+def name_runs(folders: Sequence[str | Path]) -> list[str]:
+    """The folders' names, with as many of their parents as tell them apart."""
+    parts = [Path(os.path.normpath(local_path(folder).absolute())).parts for folder in folders]
+    for place, folder in enumerate(folders):
+        require(parts[place] not in parts[:place], f"{folder} is given twice; name each run once")
+
+    def shortest(own: tuple[str, ...]) -> str:
+        sizes = range(1, len(own) + 1)
+        return next("/".join(own[-n:]) for n in sizes if sum(other[-n:] == own[-n:] for other in parts) == 1)
+
+    return [shortest(own) for own in parts]
+
+
+def choose_panels(runs: Sequence[Run], keys: Sequence[str]) -> list[Panel]:
+    known = find_keys(runs, ("train", "evaluation"))
+    require(known, "the runs have measured nothing yet; wait for their first line")
+    for key in keys:
+        require(key in known, f"no run has measured {key!r}{nearest(key, known)}")
+    if keys:
+        return [make_panel(key) for key in dict.fromkeys(keys)]
+    scores = find_scores(find_keys(runs, ("evaluation",)))
+    # The loss of pre-training is the sum of two, each with a better place to be seen.
+    loss = ["loss"] if "loss" in known and "masked_token_loss" not in known else []
+    wanted = [*loss, *(panel.key for panel in RESULTS), *scores, *(panel.key for panel in PROGRESS)]
+    return [make_panel(key) for key in dict.fromkeys(wanted) if key in known] or [make_panel(key) for key in known]
+
+
+def make_panel(key: str) -> Panel:
+    return PANELS.get(key) or Panel(key=key, title=key.replace("_", " "))
+
+
+def find_keys(runs: Iterable[Run], kinds: Sequence[str]) -> list[str]:
+    """What lines of these kinds measure, in the order of its first appearance."""
+    lines = (line for run in runs for line in run.metrics if line["kind"] in kinds)
+    return list(dict.fromkeys(key for line in lines for key in line if key != "step" and is_number(line[key])))
+
+
+def find_scores(keys: Sequence[str]) -> list[str]:
+    beside = {companion_key(key, companion) for key in keys for companion in COMPANIONS}
+    return [key for key in keys if key not in beside and key not in ("tokens", "sequences", "seconds")]
+
+
+def companion_key(key: str, companion: str) -> str:
+    return f"{key.removesuffix('_accuracy')}_{companion}"
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def read_curve(run: Run, panel: Panel, x: XAxis, amount: float) -> Curve:
+    train = read_points(run, "train", panel.key, x)
+    beside = {name: read_points(run, "evaluation", companion_key(panel.key, name), x) for name in COMPANIONS}
+    return Curve(
+        train=train,
+        smoothed=Points(train.xs, smooth_panel(train.ys, panel, amount)),
+        held_out=read_points(run, "evaluation", panel.key, x),
+        companions=beside,
+    )
+
+
+def read_points(run: Run, kind: str, key: str, x: XAxis = "step") -> Points:
+    lines = [line for line in run.metrics if line["kind"] == kind and is_number(line.get(key))]
+    if not lines:
+        return Points(np.empty(0), np.empty(0))
+    return Points(place_lines(run, lines, x), np.array([line[key] for line in lines], float))
+
+
+def place_lines(run: Run, lines: Sequence[Line], x: XAxis) -> Numbers:
+    """Where lines stand on the x axis by their steps, since some, such as events, say no more."""
+    key, unit, _ = X_AXES[x]
+    known = [(line["step"], line[key]) for line in run.metrics if is_number(line.get(key)) and isfinite(line[key])]
+    require(known, f"the metrics of {run.name} have no {key!r}; draw them without --x {x}")
+    steps, places = np.array(sorted([(0, 0), *known]), float).T
+    return np.interp([line["step"] for line in lines], steps, places) / unit
+
+
+def find_end(runs: Sequence[Run], x: XAxis) -> float:
+    """The right end of the x axis, a little after the last line."""
+    return max(float(place_lines(run, run.metrics, x).max()) for run in runs) * 1.01 or 1.0
+
+
+def smooth_panel(values: Numbers, panel: Panel, amount: float) -> Numbers:
+    if not panel.is_smoothed:
+        return values
+    if not panel.is_log:
+        return smooth_values(values, amount)
+    # Where factors are what is seen, the mean is of factors too: one wild step does not lift hundreds after it.
+    logarithms = np.log(values, where=values > 0, out=np.full_like(values, np.nan))
+    return np.exp(smooth_values(logarithms, amount))
+
+
+def smooth_values(values: Numbers, amount: float) -> Numbers:
+    """A running mean that leaves out what is not finite.
+
+    Below 1, `amount` is what a point weighs beside the one after it; from 1 on, it is the number of points around each.
+    """
+    is_finite = np.isfinite(values)
+    filled = np.where(is_finite, values, 0)
+
+    def add_up(numbers: Numbers) -> Numbers:
+        if amount < 1:
+            return np.array([*itertools.accumulate(numbers, lambda total, number: amount * total + number)], float)
+        return np.convolve(numbers, np.ones(min(int(amount), len(numbers))), "same")
+
+    if not is_finite.any():
+        return values
+    weights = np.maximum(add_up(is_finite.astype(float)), np.finfo(float).tiny)
+    return np.where(is_finite, add_up(filled) / weights, np.nan)
+
+
+def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
+    """Draws what there is, and says which styles of line it used."""
+    used = set()
+    if len(curve.train.xs):
+        if not np.array_equal(curve.train.ys, curve.smoothed.ys, equal_nan=True):
+            axes.plot(*curve.train, color=color, alpha=0.25, linewidth=0.7, zorder=1.5)
+        axes.plot(*curve.smoothed, color=color, **STYLES["training"])
+        used.add("training")
+    if len(curve.held_out.xs):
+        axes.plot(*curve.held_out, color=color, zorder=3, **STYLES["held out"])
+        used.add("held out")
+    low, high = curve.companions["low"], curve.companions["high"]
+    if len(low.xs) and np.array_equal(low.xs, high.xs):
+        axes.fill_between(low.xs, low.ys, high.ys, color=color, alpha=0.15, linewidth=0)
+        used.add("interval")
+    for name, style in (("shallow", "shallow baseline"), ("majority", "chance")):
+        if len(curve.companions[name].xs):
+            # Chance is the same for every run that is held against the same pairs.
+            axes.plot(*curve.companions[name], color=GREY if name == "majority" else color, **STYLES[style])
+            used.add(style)
+    return used
+
+
+STYLES: dict[str, dict[str, Any]] = {
+    "training": {"linewidth": 1.5},
+    "held out": {
+        "linewidth": 1.2,
+        "marker": "o",
+        "markersize": 4.5,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.6,
+    },
+    "interval": {"linewidth": 7, "alpha": 0.3},
+    "shallow baseline": {"linewidth": 1.2, "linestyle": (0, (4, 2))},
+    "chance": {"linewidth": 1.2, "linestyle": ":"},
+}
+
+
+def limit_values(axes: "Axes", curves: Sequence[Curve], panel: Panel) -> None:
+    """Gives the room to what follows the first steps, and to no outlier of training; what was held out is in sight."""
+    values = np.concatenate([part for curve in curves for part in find_extent(curve)])
+    if panel.is_log and (values > 0).any():
+        axes.set_yscale("log", nonpositive="mask")
+        values = np.log(values[values > 0])
+    elif panel.from_zero:
+        values = np.append(values, 0)
+    if len(values) and values.min() < values.max():
+        margin = 0.06 * (values.max() - values.min())
+        limits = np.array([values.min() - margin, values.max() + margin])
+        axes.set_ylim(*(np.exp(limits) if axes.get_yscale() == "log" else limits))
+
+
+def find_extent(curve: Curve) -> list[Numbers]:
+    held_out = [leave_early(points) for points in (curve.held_out, *curve.companions.values())]
+    train = np.sort(leave_early(curve.train))
+    num_outliers = round(OUTLIER_SHARE * len(train))
+    return [*held_out, train[num_outliers : len(train) - num_outliers], leave_early(curve.smoothed)[-1:]]
+
+
+def leave_early(points: Points) -> Numbers:
+    """The finite values but those of the first steps, unless there are no others."""
+    is_finite = np.isfinite(points.ys)
+    is_late = is_finite & (points.xs > EARLY_SHARE * points.xs.max(initial=0))
+    return points.ys[is_late if is_late.any() else is_finite]
+
+
+def draw_events(axes: "Axes", events: Sequence[Event], end: float, *, with_labels: bool) -> None:
+    """A thin line for each event. Where labels would cover each other, the first one stands."""
+    closest = end / 35
+    last = -closest
+    for event in events:
+        axes.axvline(event.place, color=event.color, alpha=0.5, linewidth=0.7, zorder=0.9)
+        if with_labels and event.message and event.place - last >= closest:
+            last = event.place
+            label_event(axes, event, on_left=event.place >= closest)
+
+
+def label_event(axes: "Axes", event: Event, *, on_left: bool) -> None:
+    from matplotlib.patheffects import withStroke
+
+    is_long = len(event.message) > LONGEST_LABEL
+    axes.annotate(
+        event.message[: LONGEST_LABEL - 1] + "…" if is_long else event.message,
+        (event.place, 1),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(-2 if on_left else 2, -4),
+        textcoords="offset points",
+        rotation=90,
+        horizontalalignment="right" if on_left else "left",
+        verticalalignment="top",
+        fontsize=7,
+        color=event.color,
+        parse_math=False,
+        path_effects=[withStroke(linewidth=2, foreground="white")],
+    )
+
+
+def find_events(runs: Sequence[Run], colors: Sequence[str], x: XAxis) -> list[Event]:
+    """In order; what happened in several runs alike is there once, in grey."""
+    found: dict[tuple[float, str], str] = {}
+    for run, color in zip(runs, colors, strict=True):
+        lines = [line for line in run.metrics if line["kind"] == "event"]
+        for place, line in zip(place_lines(run, lines, x), lines, strict=True):
+            key = (float(place), str(line.get("message", "")))
+            found[key] = color if len(runs) > 1 and found.get(key, color) == color else GREY
+    return sorted(Event(place, message, color) for (place, message), color in found.items())
+
+
+def dress_axes(axes: "Axes", panel: Panel, x_label: str) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    axes.set_title(panel.title, fontsize=11, loc="left", parse_math=False)
+    axes.set_xlabel(x_label, fontsize=9.5)
+    axes.tick_params(labelsize=9, color=GREY, labelcolor="#333333", length=3)
+    axes.grid(color="#E6E6E6", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{100 * value:.4g}%" if panel.is_share else f"{value:,.10g}")
+    )
+    if axes.get_yscale() == "log":
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if high < 10 * low else (1, 3)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def draw_legends(figure: "Figure", runs: Sequence[Run], colors: Sequence[str], styles: set[str]) -> None:
+    """The runs by colour above the panels, what the kinds of line mean below."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=color, linewidth=3) for color in colors]
+    draw_legend(figure, "outside upper left", handles, [run.name for run in runs], size=11)
+    kinds = [style for style in STYLES if style in styles]
+    handles = [Line2D([], [], color=GREY, **STYLES[style]) for style in kinds]
+    draw_legend(figure, "outside lower left", handles, kinds, size=9.5)
+
+
+def draw_legend(
+    figure: "Figure", place: LegendPlace, handles: "Sequence[Line2D]", names: Sequence[str], size: float
+) -> None:
+    width = (5 + 0.62 * max(map(len, names))) * size / 72
+    columns = max(1, int(figure.get_figwidth() / width))
+    legend = figure.legend(handles, ["?"] * len(names), loc=place, ncols=columns, frameon=False, fontsize=size)
+    # Given here and not above, since matplotlib drops names that begin with _ and takes $ for mathematics.
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_parse_math(False)
+        text.set_text(name)
+
+
+def choose_colors(number: int) -> list[str]:
+    if number <= len(COLORS):
+        return list(COLORS[:number])
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["viridis"](share)) for share in np.linspace(0, 0.9, number)]

@@ -1,0 +1,57 @@
+"""How long a step takes here, and what this machine can do at best, found in a few seconds."""
+
+import copy
+import itertools
+import time
+
+import torch
+
+from litebert.training.loop import Loop, Training
+from litebert.training.parallel import Ranks
+
+WARM_STEPS = 3
+SECONDS = 3.0
+FEWEST, MOST = 3, 60
+
+
+def time_step(training: Training, ranks: Ranks, first_step: int = 0) -> float:
+    """Seconds of a training step from `first_step` on, data included, as a copy of the model takes them.
+
+    All ranks must call it, for they take the steps together.
+    """
+    unwatched = Training(
+        model=copy.deepcopy(training.model),
+        objective=training.objective,
+        optimizer=training.optimizer,
+        schedule=training.schedule,
+        loop=training.loop,
+        batches=training.batches,
+        begin_step=training.begin_step,
+    )
+    loop = Loop(unwatched, None, ranks)
+    loop.model.train()
+    batches = training.batches(first_step)
+
+    def take(number: int) -> float:
+        start = time.perf_counter()
+        for batch in itertools.islice(batches, number):
+            loop.step = first_step  # the rate, the depth and the length of that step
+            loop.take_step(batch, [])
+        return (time.perf_counter() - start) / number
+
+    take(WARM_STEPS)
+    guess = ranks.add_up([take(1)])[0] / ranks.num_ranks
+    number = min(MOST, max(FEWEST, round(SECONDS / guess)))
+    return ranks.add_up([take(number)])[0] / ranks.num_ranks
+
+
+def measure_peak(seconds: float = 0.3) -> float:
+    """The machine's fp32 matrix-product speed right now, in FLOP/s: the best of some large products."""
+    matrix = torch.randn(2048, 2048)
+    out = torch.empty_like(matrix)
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        torch.mm(matrix, matrix, out=out)
+        best = min(best, time.perf_counter() - start)
+    return 2 * 2048**3 / best
