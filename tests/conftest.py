@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-torch.set_num_threads(2)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 
 
 @pytest.fixture(scope="session")

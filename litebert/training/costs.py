@@ -1,8 +1,74 @@
-"""What training costs, computed before it is run."""
+"""What training costs, computed before it is run: operations, bytes of memory, bytes that devices exchange.
 
+Bytes follow from what the code keeps for the backward pass; the tests compare them with the storages that are alive
+after a forward pass, and benchmarks/plan.py with the memory of whole runs.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from litebert.models.encoder import EncoderConfig
+from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
+from litebert.training.losses import CHUNK_SIZE
+from litebert.training.parallel import Parallel
+
+FULL, HALF, WHOLE_NUMBER = 4, 2, 8
+"""Bytes of a number: fp32, bf16, int64."""
+# Where all a run holds was computed, the heap of a CPU process was larger by this share of it, for freed pieces do not
+# always fit what comes next: 0.05 to 0.3 in runs of albert-nano to albert-base (benchmarks/plan.py).
+HEAP_SLACK = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What goes through a model at once on one device."""
+
+    lengths: tuple[int, ...]
+    num_predicted: int
+    num_layers: int
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(self.lengths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a step is taken, as far as memory depends on it."""
+
+    checkpointing: Checkpointing = "nothing"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    optimizer: Literal["lamb", "adamw"] = "lamb"
+    parallel: Parallel = "ddp"
+    num_devices: int = 1
+    accumulates: bool = False
+    """Whether a step is several pieces, between which gradients are kept."""
+    on_cpu: bool = False
+
+    @property
+    def value(self) -> int:
+        """Bytes of what matrix products read and write."""
+        return FULL if self.precision == "fp32" else HALF
+
+    def mask(self, size: int) -> int:
+        """Bytes of what dropout keeps for a number of so many bytes: on CPU the factor, elsewhere a flag."""
+        return size if self.on_cpu else 1
+
+
+class Memory(NamedTuple):
+    """Bytes on one device, at the most that a step needs."""
+
+    weights: int
+    gradients: int
+    moments: int
+    activations: int
+    """What the backward pass reads."""
+    temporary: int
+
+    @property
+    def total(self) -> int:
+        return sum(self)
 
 
 def count_flops(
@@ -15,3 +81,161 @@ def count_flops(
     encoder = sum(length * config.flops_per_token(length, num_layers) for length in lengths)
     head = num_predicted * 2 * config.embedding_size * (config.hidden_size + config.vocab_size)
     return 3 * (encoder + head)
+
+
+def count_recomputed(config: EncoderConfig, work: Work, checkpointing: Checkpointing) -> int:
+    """The matrix products that checkpointing adds to a step.
+
+    To compute an activation again takes none, but checkpointing it runs the matrix behind it again as well.
+    """
+    if checkpointing == "layers":
+        products = sum(n * (config.flops_per_token(n, 2) - config.flops_per_token(n, 1)) for n in work.lengths)
+        return products * work.num_layers
+    return 0
+
+
+def count_parameters(config: EncoderConfig, num_pair_classes: int = 2) -> dict[str, int]:
+    """Parameters by part, with both heads of pre-training; without a pair head where it has no classes.
+
+    The paper counts the encoder with its pooler: all but the heads.
+    """
+    hidden, size, inner = config.hidden_size, config.embedding_size, config.feed_forward_size
+    pairs = sharing_map(config.sharing, config.num_layers)
+    num_attentions, num_feed_forwards = (len(set(half)) for half in zip(*pairs, strict=True))
+    rows = config.vocab_size + config.num_positions + config.num_segments
+    parts = {
+        "embedding": rows * size + 2 * size + (size * hidden + hidden if config.projection else 0),
+        "attention": num_attentions * 4 * (hidden * hidden + hidden),
+        "feed-forward": num_feed_forwards * (2 * hidden * inner + inner + hidden),
+        "norms": len(set(pairs)) * 4 * hidden,
+        "pooler": hidden * hidden + hidden,
+        "masked-token head": hidden * size + size + 2 * size + config.vocab_size,
+        "pair head": num_pair_classes * (hidden + 1),
+    }
+    return {part: number for part, number in parts.items() if number}
+
+
+def count_memory(config: EncoderConfig, work: Work, manner: Manner, num_pair_classes: int = 2) -> Memory:
+    """The bytes of a training step on one device, without those of the program itself."""
+    number = sum(count_parameters(config, num_pair_classes).values())
+    share = manner.num_devices if manner.parallel == "fsdp" else 1
+    weights, gradients, moments = FULL * number, FULL * number, 2 * FULL * number // share
+    if share > 1:
+        # All weights are put together for the whole step, beside each device's own part of weights and gradients.
+        weights, gradients = weights + weights // share, gradients + gradients // share
+    elif manner.num_devices > 1:
+        gradients *= 2  # DDP sends copies of them, in buckets
+    activations = count_activations(config, work, manner)
+    during = max(forward_buffers(config, work, manner), backward_buffers(config, work, manner))
+    # LAMB makes an update as large as the weights, when the activations are gone.
+    updates = FULL * number // share if manner.optimizer == "lamb" else 0
+    return Memory(weights, gradients, moments, activations, max(during, updates - activations))
+
+
+def count_activations(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    """The bytes that are kept from the forward pass for the backward pass."""
+    kept = layer_input_bytes(config, work, manner)
+    if manner.checkpointing != "layers":
+        kept = layer_bytes(config, work, manner)
+    return work.num_layers * kept + embedding_bytes(config, work, manner) + head_bytes(config, work, manner)
+
+
+def residual_size(config: EncoderConfig, manner: Manner) -> int:
+    """Bytes of a number between layers. Autocast normalises in fp32, but on CPU in what it was given."""
+    return manner.value if manner.on_cpu and config.projection else FULL
+
+
+def layer_input_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    return work.num_tokens * config.hidden_size * residual_size(config, manner)
+
+
+def layer_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    """What one layer keeps: the inputs of its matrices, of its normalisations, of attention and of the activation."""
+    hidden, value = config.hidden_size, manner.value
+    per_token = 2 * hidden * (value + residual_size(config, manner))
+    per_token += 4 * FULL  # a mean and a deviation for each of two normalisations
+    copies = 1 if manner.checkpointing == "activations" else activation_copies(config)
+    per_token += copies * value * config.feed_forward_size
+    if config.hidden_dropout:
+        per_token += 2 * hidden * manner.mask(value)
+    return work.num_tokens * per_token + attention_bytes(config, work.lengths, manner)
+
+
+def activation_copies(config: EncoderConfig) -> int:
+    """GELU's gradient needs its input, the next matrix its output; the others' gradients need their output alone."""
+    return 2 if config.activation.startswith("gelu") else 1
+
+
+def attention_bytes(config: EncoderConfig, lengths: Sequence[int], manner: Manner) -> int:
+    """Queries, keys, values and contexts; with dropout on CPU also all probabilities, for nothing is fused there."""
+    num_tokens, hidden = sum(lengths), config.hidden_size
+    if config.attention_dropout and manner.on_cpu:
+        probabilities = config.num_heads * sum(length * length for length in lengths)
+        # A sequence that is alone with its length is not copied, and as a view keeps what the others were copied from.
+        vectors = 7 if 1 in Counter(lengths).values() else 4
+        return manner.value * (vectors * num_tokens * hidden + 3 * probabilities)
+    contexts = 1 if len(set(lengths)) == 1 else 2  # those of each length, and all of them end to end
+    return num_tokens * (manner.value * (3 + contexts) * hidden + FULL * config.num_heads)
+
+
+def embedding_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    size = config.embedding_size
+    per_token = FULL * size + 2 * FULL  # the normalisation's
+    per_token += manner.value * size if config.projection else 0
+    per_token += manner.mask(FULL) * size if config.hidden_dropout else 0
+    if list(work.lengths) == sorted(work.lengths, reverse=True):
+        return work.num_tokens * (per_token + WHOLE_NUMBER)  # positions: the other ids are the batch's
+    return work.num_tokens * (per_token + 5 * WHOLE_NUMBER)  # the ids in another order, and the order both ways
+
+
+def head_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    """What both heads keep; the gradient of the table of words is made on the way forward."""
+    hidden, size, value = config.hidden_size, config.embedding_size, manner.value
+    pooled = len(work.lengths) * 2 * hidden * value
+    per_position = value * (hidden + activation_copies(config) * size) + 2 * FULL
+    if manner.precision == "fp32":
+        table = FULL * config.vocab_size * (size + 1)
+        return pooled + work.num_predicted * (per_position + FULL * size) + table
+    # Autocast keeps all shares of the vocabulary.
+    per_position += value * size + FULL * config.vocab_size
+    return pooled + work.num_predicted * per_position + copied_bytes(config, manner)
+
+
+def copied_bytes(config: EncoderConfig, manner: Manner) -> int:
+    """Autocast's copies in 16 bits of the matrices that it multiplies, but for those that are copied again."""
+    parts = count_parameters(config)
+    forgotten = {
+        "nothing": 0,
+        "activations": parts["feed-forward"] // 2,
+        "layers": parts["attention"] + parts["feed-forward"],
+    }
+    looked_up = (config.num_positions + config.num_segments) * config.embedding_size
+    return HALF * (sum(parts.values()) - looked_up - forgotten[manner.checkpointing])
+
+
+def forward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    """The largest tensors of the forward pass that nothing keeps: logits, and shares of the vocabulary."""
+    vocabulary = config.vocab_size
+    if manner.precision == "bf16":
+        return work.num_predicted * vocabulary * (HALF + FULL)
+    rows = max(1, min(work.num_predicted, CHUNK_SIZE // vocabulary))
+    return 2 * FULL * rows * vocabulary + work.num_tokens * config.hidden_size * FULL
+
+
+def backward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    """The largest tensors of the backward pass: gradients of logits, or those of one layer's values and matrix."""
+    hidden, inner, value = config.hidden_size, config.feed_forward_size, manner.value
+    table = FULL * config.vocab_size * config.embedding_size
+    logits = work.num_predicted * config.vocab_size * (HALF + FULL) if manner.precision == "bf16" else 0
+    inside = max(hidden + 2 * inner, 7 * hidden)
+    layer = work.num_tokens * value * inside + FULL * hidden * inner
+    if manner.checkpointing == "layers":
+        layer += layer_bytes(config, work, manner)
+    elif manner.checkpointing == "activations":
+        layer += work.num_tokens * value * inner
+    return table + max(logits, layer)
+
+
+def count_exchanged(num_parameters: int, num_devices: int) -> float:
+    """The bytes that each device sends in a step: a ring adds up fp32 gradients in two rounds of (N - 1)/N each."""
+    return 2 * (num_devices - 1) / num_devices * FULL * num_parameters

@@ -1,6 +1,6 @@
 """LAMB: Adam whose step, tensor by tensor, is as long as the tensor's own norm says (ALBERT 4.1; You et al. 2020)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -79,11 +79,11 @@ def update_group(parameters: list[Tensor], states: list[dict[str, Tensor]], grou
     if group["weight_decay"]:
         torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
     if group["adapt"]:
-        torch._foreach_mul_(updates, trust_ratios(parameters, updates))  # type: ignore[arg-type]
+        torch._foreach_mul_(updates, trust_ratios(parameters, updates))
     torch._foreach_add_(parameters, updates, alpha=-group["lr"])
 
 
-def trust_ratios(parameters: Sequence[Tensor], updates: Sequence[Tensor]) -> list[Tensor]:
+def trust_ratios(parameters: list[Tensor], updates: tuple[Tensor, ...]) -> list[Tensor]:
     """The norm of each tensor over that of its update; 1 where either is 0."""
     sizes, lengths = torch._foreach_norm(parameters), torch._foreach_norm(updates)
     return [

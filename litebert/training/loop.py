@@ -169,6 +169,7 @@ class Loop:
         self.guard = Guard(self.config.guard_factor)
         self.meter = Meter()
         self.step, self.tokens, self.sequences, self.seconds = 0, 0, 0, 0.0
+        self.clock = self.saved_at = time.perf_counter()
         self.resume()
 
     def resume(self) -> None:

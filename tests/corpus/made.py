@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from litebert.corpus.build import BuildConfig, build_corpus
 from litebert.corpus.shards import Block, Corpus, Index, ShardWriter, Statistics, open_corpus
+from litebert.text.documents import find_sources
 from litebert.text.vocabulary import open_vocabulary
 
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -62,3 +64,31 @@ def random_shape(num_documents: int, seed: int = 0, longest: int = 60) -> list[l
     return [
         random.integers(1, longest, min(NUM_SENTENCES, random.geometric(0.08))).tolist() for _ in range(num_documents)
     ]
+
+
+WORDS = ["the", "a", "fox", "dog", "bird", "rain", "wind", "house", "sees", "hears", "finds", "likes", "big", "old"]
+
+
+def write_text_corpus(folder: Path, num_documents: int = 60, seed: int = 0) -> Path:
+    """A corpus built from text, a tenth of it held out: sentences in which every word tells something of the next."""
+    random = np.random.default_rng(seed)
+    documents = []
+    for _ in range(num_documents):
+        starts = random.integers(0, len(WORDS), random.integers(4, 20))
+        sentences = [
+            " ".join(WORDS[(start + 3 * place) % len(WORDS)] for place in range(random.integers(4, 9)))
+            for start in starts
+        ]
+        documents.append(
+            "\n".join(
+                f"{first.capitalize()}. {second.capitalize()}."
+                for first, second in zip(sentences[::2], sentences[1::2], strict=False)
+            )
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    text, vocabulary = folder.with_suffix(".txt"), folder.with_suffix(".vocab")
+    text.write_text("\n\n".join(documents) + "\n")
+    vocabulary.mkdir(exist_ok=True)
+    (vocabulary / "vocab.txt").write_text("\n".join([*MARKS, ".", *WORDS]) + "\n")
+    build_corpus(find_sources([str(text)]), vocabulary, str(folder), BuildConfig(dev_share=0.2), num_workers=1)
+    return folder

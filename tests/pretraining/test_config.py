@@ -1,0 +1,128 @@
+from dataclasses import asdict, replace
+
+import pytest
+
+from litebert.config import UserError, from_dict
+from litebert.models.encoder import EncoderConfig
+from litebert.pretraining.config import (
+    PretrainConfig,
+    agree_with,
+    change_encoder,
+    check_depths,
+    make_schedule,
+    plan_stages,
+    settle,
+)
+from litebert.recipes import find_recipe
+from litebert.training.loop import LoopConfig
+
+CONFIG = PretrainConfig(corpus="somewhere", num_sequences=256)
+
+
+def test_what_is_not_given_follows_from_the_paper() -> None:
+    schedule = make_schedule(CONFIG, None)
+    assert (schedule.steps, schedule.learning_rate, schedule.warmup_steps) == (2_000_000, 0.00176 / 4, 3125)
+
+
+def test_what_is_given_stays() -> None:
+    schedule = make_schedule(replace(CONFIG, learning_rate=0.5, warmup_steps=7), 100)
+    assert (schedule.steps, schedule.learning_rate, schedule.warmup_steps) == (100, 0.5, 7)
+
+
+def test_a_settled_config_is_read_back_from_json_as_it_was() -> None:
+    config = settle(replace(CONFIG, depths=("3", "12@0.5")), make_schedule(CONFIG, None))
+    stored = asdict(config)
+    stored["depths"] = list(stored["depths"])  # as JSON has it
+    assert from_dict(PretrainConfig, stored) == config
+
+
+def test_stages_keep_the_tokens_of_a_step_and_count_sequences_through() -> None:
+    config = replace(CONFIG, depths=("3", "12@0.5"), lengths=("128", "512@0.25"))
+    stages = plan_stages(config, 12, 1000)
+    assert [(s.first_step, s.length, s.num_sequences, s.num_layers) for s in stages] == [
+        (0, 128, 1024, 3),
+        (250, 512, 256, 3),
+        (500, 512, 256, 12),
+    ]
+    assert [stage.first_sequence for stage in stages] == [0, 256_000, 256_000 + 250 * 256]
+
+
+@pytest.mark.parametrize("sharing", ["all", "0,0,0,0"])
+def test_a_model_that_shares_all_weights_can_grow(sharing: str) -> None:
+    check_depths(replace(CONFIG, depths=("1", "4@0.5")), EncoderConfig(num_layers=4, sharing=sharing))
+
+
+def test_a_cycle_can_grow_from_its_first_round() -> None:
+    encoder = EncoderConfig(num_layers=4, sharing="cycle=2")
+    check_depths(replace(CONFIG, depths=("2", "4@0.5")), encoder)
+    with pytest.raises(UserError, match="do not use all weights"):
+        check_depths(replace(CONFIG, depths=("1", "4@0.5")), encoder)
+
+
+def test_a_model_without_sharing_cannot_grow() -> None:
+    with pytest.raises(UserError, match="sharing=none; only one whose layers share"):
+        check_depths(replace(CONFIG, depths=("3", "12@0.5")), EncoderConfig(sharing="none"))
+
+
+def test_changes_to_a_preset_are_read_from_text() -> None:
+    changed = change_encoder(EncoderConfig(), ["num_layers=6", "sharing=groups=2", "hidden_dropout=0.1"])
+    assert (changed.num_layers, changed.sharing, changed.hidden_dropout) == (6, "groups=2", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("num_layers", "write it as num_layers=6"),
+        ("num_layer=6", "an encoder has no 'num_layer' (did you mean 'num_layers'?)"),
+        ("num_layers=six", "has a value that is no number"),
+        ("num_layers=2.5", "num_layers is 2.5; it must be int"),
+        ("sharing=most", "sharing is 'most'"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(change: str, said: str) -> None:
+    with pytest.raises(UserError) as error:
+        change_encoder(EncoderConfig(), [change])
+    assert said in str(error.value)
+
+
+def test_a_run_goes_on_only_under_the_same_config() -> None:
+    stored = settle(CONFIG, make_schedule(CONFIG, None))
+    agree_with(CONFIG, stored, "run")
+    agree_with(replace(CONFIG, loop=LoopConfig(log_every=7, keep=9)), stored, "run")
+    with pytest.raises(UserError, match="run is a run with another config .seed 0 -> 1.; give the same"):
+        agree_with(replace(CONFIG, seed=1), stored, "run")
+    with pytest.raises(UserError, match="precision 'fp32' -> 'bf16'"):
+        agree_with(replace(CONFIG, loop=LoopConfig(precision="bf16")), stored, "run")
+    with pytest.raises(UserError, match="steps 2000000 -> 10"):
+        agree_with(replace(CONFIG, steps=10), stored, "run")
+
+
+def test_the_same_minutes_mean_the_steps_that_were_found_for_them() -> None:
+    asked = replace(CONFIG, minutes=45.0)
+    stored = settle(asked, make_schedule(asked, 1234))
+    agree_with(asked, stored, "run")
+    with pytest.raises(UserError, match="minutes 45.0 -> 50.0"):
+        agree_with(replace(CONFIG, minutes=50.0), stored, "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_sequences": 0}, "num_sequences is 0"),
+        ({"minutes": -1.0}, "minutes is -1.0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"evaluation_sequences": -1}, "evaluation_sequences is -1"),
+        ({"mix": ("a=1",)}, "give one of the two"),
+    ],
+)
+def test_an_impossible_config_is_refused(changes: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        replace(CONFIG, **changes)
+
+
+def test_every_preset_has_a_recipe_and_a_wrong_name_is_refused() -> None:
+    assert find_recipe("albert-base").num_sequences == 4096
+    assert find_recipe("bert-nano").optimizer.optimizer == "adamw"
+    with pytest.raises(UserError, match="did you mean 'albert-nano'"):
+        find_recipe("albert-nanno")

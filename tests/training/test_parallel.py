@@ -1,0 +1,125 @@
+"""Two processes and one train the same model."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from litebert.config import UserError
+from litebert.training.checkpoint import load_checkpoint
+from litebert.training.loop import LoopConfig
+from litebert.training.optimizer import OptimizerConfig
+from litebert.training.parallel import Ranks, join_ranks
+from tests.training.made import make_training, watch_training
+from tests.training.ranks import evaluate
+
+ROOT = Path(__file__).parents[2]
+
+
+def start_ranks(number: int, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(number), "--standalone"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "-m", "tests.training.ranks", str(folder)],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((folder / "results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ranks")
+    stopped = make_training(steps=20, loop=LoopConfig(log_every=1, save_every=9, keep=9))
+
+    def stop(model: object, step: int) -> None:
+        if step == 12:
+            raise InterruptedError
+
+    stopped.begin_step = stop
+    with pytest.raises(InterruptedError):
+        watch_training(stopped, folder / "saved by one")
+    shutil.copytree(folder / "saved by one", folder / "saved by one, too")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two(folder: Path) -> dict[str, Any]:
+    return start_ranks(2, folder)
+
+
+def losses(result: dict[str, Any]) -> list[float]:
+    return [line["loss"] for line in result["lines"] if "loss" in line]
+
+
+def train_alone(**changes: Any) -> list[float]:
+    _, notes = watch_training(make_training(**changes))
+    return notes.column("loss")
+
+
+@pytest.mark.parametrize("name", ["ddp", "ddp in pieces", "fsdp", "fsdp in pieces"])
+def test_two_ranks_have_the_losses_of_one_for_twenty_steps(two: dict[str, Any], name: str) -> None:
+    assert len(losses(two[name])) == 20
+    assert losses(two[name]) == pytest.approx(train_alone(), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ddp, adamw", "fsdp, adamw"])
+def test_two_ranks_have_the_losses_of_one_with_adamw(two: dict[str, Any], name: str) -> None:
+    expected = train_alone(optimizer=OptimizerConfig(optimizer="adamw"))
+    assert losses(two[name]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_every_line_of_the_log_speaks_of_all_ranks(two: dict[str, Any]) -> None:
+    _, alone = watch_training(make_training())
+    for ours, theirs in zip(two["ddp"]["lines"], alone.lines, strict=True):
+        for key in ("step", "tokens", "sequences", "masked_token_accuracy", "pair_accuracy", "learning_rate"):
+            assert ours[key] == theirs[key], key
+
+
+def test_what_is_no_number_on_one_rank_is_skipped_on_all(two: dict[str, Any]) -> None:
+    events = [line["message"] for line in two["poisoned"]["lines"] if line["kind"] == "event"]
+    assert len(events) == 1 and events[0].startswith("step 6 was skipped: the gradient's norm is nan")
+    assert all(torch.isfinite(torch.tensor(losses(two["poisoned"]))))
+    assert len(losses(two["poisoned"])) == 19
+
+
+@pytest.mark.parametrize("name", ["one to two", "fsdp goes on"])
+def test_a_run_saved_by_one_goes_on_at_two(two: dict[str, Any], name: str) -> None:
+    found = losses(two[name])
+    assert found == pytest.approx(train_alone()[9:], abs=1e-6)
+
+
+@pytest.mark.parametrize("saved", ["saved", "fsdp", "fsdp adamw"])
+def test_a_run_saved_by_two_goes_on_at_one(two: dict[str, Any], folder: Path, saved: str) -> None:
+    found = load_checkpoint(folder / saved)
+    assert found is not None and found.step == 20
+    name = {"saved": "saved", "fsdp": "fsdp", "fsdp adamw": "fsdp, adamw"}[saved]
+    for key, total in two[name]["weights"].items():
+        assert float(found.tensors[f"model.{key}"].double().abs().sum()) == total
+    optimizer = OptimizerConfig(optimizer="adamw" if "adamw" in saved else "lamb")
+    outcome, notes = watch_training(make_training(steps=25, optimizer=optimizer), folder / saved)
+    assert outcome.step == 25 and notes.column("step") == [21, 22, 23, 24, 25]
+
+
+def test_a_model_in_parts_is_whole_when_it_is_evaluated(two: dict[str, Any]) -> None:
+    _, alone = watch_training(make_training(evaluate=evaluate))
+    found = [line["score"] for line in two["fsdp"]["lines"] if line["kind"] == "evaluation"]
+    assert found == pytest.approx(alone.column("score", "evaluation"), abs=1e-5)
+
+
+def test_fsdp_of_one_process_is_refused() -> None:
+    with pytest.raises(UserError, match="fsdp spreads a model over several processes; start them with torchrun"):
+        watch_training(make_training(loop=LoopConfig(parallel="fsdp")), ranks=Ranks())
+
+
+def test_ranks_that_cannot_meet_are_told_of_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(UserError, match="WORLD_SIZE is 2 but the ranks cannot meet"), join_ranks():
+        pass
