@@ -3,7 +3,7 @@
 Example:
     litebert pretrain --preset albert-micro --corpus my-corpus --run runs/micro
     litebert pretrain --preset albert-base --corpus my-corpus --run runs/base --num-sequences 256
-    torchrun --nproc-per-node 8 -m litebert pretrain --preset albert-base --corpus my-corpus --run runs/base
+    torchrun --nproc-per-node 8 -m litebert -- pretrain --preset albert-base --corpus my-corpus --run runs/base
 """
 
 import itertools

@@ -37,6 +37,11 @@ class Sample(NamedTuple):
         return self.loader.one_epoch(self.num_sequences)
 
     @property
+    def labels(self) -> np.ndarray:
+        labels = [batch.pair_labels_B for batch in self.batches()]
+        return np.concatenate([part.numpy() for part in labels if part is not None])
+
+    @property
     def documents(self) -> np.ndarray:
         return self.loader.documents(np.arange(min(self.num_sequences, self.loader.epoch_size)))
 
@@ -56,8 +61,13 @@ class PairTask:
 
     @cached_property
     def labels(self) -> np.ndarray:
-        labels = [batch.pair_labels_B for batch in self.held_out.batches()]
-        return np.concatenate([part.numpy() for part in labels if part is not None])
+        return self.held_out.labels
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether there are pairs of both kinds to learn from and to ask of; not so where paragraphs are sentences."""
+        samples = (self.labels, Sample(self.train, PROBE_SEQUENCES).labels)
+        return all(len(np.unique(labels[labels != NO_LABEL])) > 1 for labels in samples)
 
     def measure(self, model: Model, name: str, trained_on: str) -> dict[str, float]:
         predicted_B = self.ask(model) if trained_on in (self.question, "three-way") else self.probe(model)
@@ -115,12 +125,13 @@ class HeldOut:
         }
         if all(corpus.num_documents > 1 for corpus in (*train, *held_out)):  # else there is nothing random to take
             asked["nsp"] = replace(pairs, objective="nsp")
-        self.tasks = {
+        tasks = {
             name: PairTask(
                 "nsp" if name == "nsp" else "sop", Sample(load(held_out, config), num_sequences), load(train, config)
             )
             for name, config in asked.items()
         }
+        self.tasks = {name: task for name, task in tasks.items() if task.can_be_asked}
 
     def measure(self, model: Model) -> dict[str, float]:
         measured = measure(model, self.own.batches())

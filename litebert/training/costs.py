@@ -15,9 +15,11 @@ from litebert.training.parallel import Parallel
 
 FULL, HALF, WHOLE_NUMBER = 4, 2, 8
 """Bytes of a number: fp32, bf16, int64."""
-# Where all a run holds was computed, the heap of a CPU process was larger by this share of it, for freed pieces do not
-# always fit what comes next: 0.05 to 0.3 in runs of albert-nano to albert-base (benchmarks/plan.py).
-HEAP_SLACK = 0.15
+PROGRAM_BYTES = 390_000_000
+"""A CPU run without its model and its corpus: Python, torch, batches made ahead, the log, and what the heap wastes.
+Fitted to five runs of 6 to 100 steps, of 70 to 760 MB by `count_memory`, which held 366 to 439 MB beside it. It is too
+little where a step is several pieces or layers are checkpointed: there the heap held 130 to 270 MB more after 8 steps.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,6 @@ class Manner:
     optimizer: Literal["lamb", "adamw"] = "lamb"
     parallel: Parallel = "ddp"
     num_devices: int = 1
-    accumulates: bool = False
-    """Whether a step is several pieces, between which gradients are kept."""
     on_cpu: bool = False
 
     @property
@@ -84,10 +84,7 @@ def count_flops(
 
 
 def count_recomputed(config: EncoderConfig, work: Work, checkpointing: Checkpointing) -> int:
-    """The matrix products that checkpointing adds to a step.
-
-    To compute an activation again takes none, but checkpointing it runs the matrix behind it again as well.
-    """
+    """The matrix products that checkpointing adds to a step: a forward pass of its layers, or none."""
     if checkpointing == "layers":
         products = sum(n * (config.flops_per_token(n, 2) - config.flops_per_token(n, 1)) for n in work.lengths)
         return products * work.num_layers

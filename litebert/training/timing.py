@@ -1,7 +1,7 @@
 """How long a step takes here, and what this machine can do at best, found in a few seconds."""
 
 import copy
-import itertools
+import statistics
 import time
 
 import torch
@@ -33,16 +33,17 @@ def time_step(training: Training, ranks: Ranks, first_step: int = 0) -> float:
     batches = training.batches(first_step)
 
     def take(number: int) -> float:
-        start = time.perf_counter()
-        for batch in itertools.islice(batches, number):
+        """The median of so many steps, on all ranks: one that something else delayed tells nothing."""
+        seconds = []
+        for _ in range(number):
+            start = time.perf_counter()
             loop.step = first_step  # the rate, the depth and the length of that step
-            loop.take_step(batch, [])
-        return (time.perf_counter() - start) / number
+            loop.take_step(next(batches), [])
+            seconds.append(time.perf_counter() - start)
+        return ranks.add_up([statistics.median(seconds)])[0] / ranks.num_ranks
 
-    take(WARM_STEPS)
-    guess = ranks.add_up([take(1)])[0] / ranks.num_ranks
-    number = min(MOST, max(FEWEST, round(SECONDS / guess)))
-    return ranks.add_up([take(number)])[0] / ranks.num_ranks
+    number = min(MOST, max(FEWEST, round(SECONDS / take(WARM_STEPS))))
+    return take(number)
 
 
 def measure_peak(seconds: float = 0.3) -> float:

@@ -1,0 +1,206 @@
+"""Pre-training, the whole program with its data, beside a plain transformers training loop on the same text.
+
+    python benchmarks/pretrain.py --corpus my-corpus
+
+LiteBERT's side is `litebert pretrain`'s own: corpus, pairs, masks, loop, guard, log. The other side is what one writes
+with transformers: its ALBERT with sdpa, its masking collator, sequences that were tokenised and paired before the clock
+starts, padding to the longest, AdamW and clipping. Both see sequences of the same windows and batches of the same size,
+with the same threads. They live in processes of their own and take turns; medians over rounds are reported, in real
+tokens a second.
+"""
+
+import itertools
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from litebert.corpus.baseline import restore
+from litebert.corpus.loader import Loader, open_mixture
+from litebert.models.folder import write_model
+from litebert.models.heads import PRETRAINING, Model
+from litebert.presets import find_preset
+from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.run import prepare
+from litebert.recipes import find_recipe
+from litebert.training.loop import Loop
+from litebert.training.parallel import Ranks
+
+NUM_SEQUENCES = {"albert-base": 8, "albert-small": 32}
+"""Of a step, where the recipe's are for another machine."""
+LENGTH = 128
+NUM_PREPARED = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Compares pre-training with LiteBERT and with a plain transformers loop."""
+
+    corpus: Path
+    """A corpus with a vocabulary that transformers opens."""
+    presets: tuple[str, ...] = ("albert-nano", "albert-micro", "albert-small", "albert-base")
+    rounds: int = 5
+    seconds: float = 4.0
+    """How long each side works at a turn, about."""
+    threads: int = 2
+    json: Path | None = None
+    """Also write the figures here."""
+
+
+def make_config(preset: str, corpus: str) -> PretrainConfig:
+    config = find_recipe(preset)
+    number = NUM_SEQUENCES.get(preset, config.num_sequences)
+    pairs = replace(config.pairs, length=LENGTH)
+    return replace(config, corpus=corpus, num_sequences=number, pairs=pairs, steps=100_000, evaluation_sequences=0)
+
+
+def prepare_litebert(preset: str, corpus: str) -> Callable[[], int]:
+    folder = tempfile.mkdtemp()
+    prepared = prepare(make_config(preset, corpus), Path(folder), Ranks())
+    loop = Loop(prepared.training, None, Ranks())
+    loop.model.train()
+    batches = prepared.training.batches(0)
+
+    def step() -> int:
+        batch = next(batches)
+        loop.take_step(batch, [])
+        if loop.step % loop.config.log_every == 0:
+            loop.log()
+        return batch.num_tokens
+
+    return step
+
+
+def prepare_transformers(preset: str, corpus: str) -> Callable[[], int]:
+    from transformers import AutoModelForPreTraining, AutoTokenizer, DataCollatorForLanguageModeling
+
+    config = make_config(preset, corpus)
+    corpora, weights = open_mixture(config.corpora)
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(Model(replace(find_preset(preset), vocab_size=corpora[0].vocabulary.size), PRETRAINING), folder)
+        model = AutoModelForPreTraining.from_pretrained(folder, attn_implementation="sdpa").train()
+    tokenizer = AutoTokenizer.from_pretrained(corpus)
+    collate = DataCollatorForLanguageModeling(tokenizer, mlm_probability=config.masking.rate)
+    loader = Loader(corpora, config.pairs, config.masking, num_sequences=32, weights=weights)
+    examples = list(itertools.islice(make_examples(loader), NUM_PREPARED))
+    data = torch.utils.data.DataLoader(examples, batch_size=config.num_sequences, shuffle=True, collate_fn=collate)
+    batches = itertools.chain.from_iterable(itertools.repeat(data))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step() -> int:
+        batch: dict[str, Any] = next(batches)
+        loss = model(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()  # as a loop that logs its loss
+        return int(batch["attention_mask"].sum())
+
+    return step
+
+
+def make_examples(loader: Loader) -> Iterator[dict[str, Any]]:
+    """The sequences of the same windows, as one has them after tokenising: lists, with nothing hidden."""
+    for batch in loader.one_epoch():
+        tokens_T = restore(batch)
+        for number, start in enumerate(batch.starts):
+            part = slice(start, start + batch.lengths[number])
+            assert batch.pair_labels_B is not None
+            yield {
+                "input_ids": tokens_T[part].tolist(),
+                "token_type_ids": batch.segment_ids_T[part].tolist(),
+                "attention_mask": [1] * batch.lengths[number],
+                "sentence_order_label": int(batch.pair_labels_B[number]),
+            }
+
+
+SIDES = {"litebert": prepare_litebert, "transformers": prepare_transformers}
+
+
+def work(side: str, preset: str, corpus: str, threads: str) -> None:
+    """A worker: for each line it reads, takes steps for so many seconds and answers with its speed and peak memory."""
+    torch.set_num_threads(int(threads))
+    step = SIDES[side](preset, corpus)
+    for line in sys.stdin:
+        start, tokens = time.perf_counter(), 0
+        while time.perf_counter() - start < float(line):
+            tokens += step()
+        speed = tokens / (time.perf_counter() - start)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"speed": speed, "peak": peak}), flush=True)
+
+
+@contextmanager
+def start_worker(side: str, preset: str, options: Options) -> Iterator[Callable[[float], dict[str, float]]]:
+    command = [sys.executable, __file__, "--worker", side, preset, str(options.corpus), str(options.threads)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def turn(seconds: float) -> dict[str, float]:
+            print(seconds, file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())
+
+        yield turn
+        process.stdin.close()
+
+
+def compare(preset: str, options: Options) -> dict[str, float]:
+    with (
+        start_worker("litebert", preset, options) as ours,
+        start_worker("transformers", preset, options) as theirs,
+    ):
+        ours(1.0), theirs(1.0)
+        turns = [(ours(options.seconds), theirs(options.seconds)) for _ in range(options.rounds)]
+    ratios = [mine["speed"] / other["speed"] for mine, other in turns]
+    return {
+        "litebert": statistics.median(mine["speed"] for mine, _ in turns),
+        "transformers": statistics.median(other["speed"] for _, other in turns),
+        "ratio": statistics.median(ratios),
+        "lowest": min(ratios),
+        "highest": max(ratios),
+        "litebert_peak_gib": turns[-1][0]["peak"] / 2**30,
+        "transformers_peak_gib": turns[-1][1]["peak"] / 2**30,
+    }
+
+
+def main() -> None:
+    options = tyro.cli(Options, description=__doc__)
+    table = Table("preset, sequences", "transformers", "LiteBERT", "ratio (lowest to highest)", "memory, theirs", "ours",
+                  "ratio")  # fmt: skip
+    results = {}
+    for preset in options.presets:
+        figures = results[preset] = compare(preset, options)
+        table.add_row(
+            f"{preset}, {make_config(preset, '').num_sequences} x {LENGTH}",
+            f"{figures['transformers']:,.0f} tok/s",
+            f"{figures['litebert']:,.0f} tok/s",
+            f"{figures['ratio']:.2f} ({figures['lowest']:.2f} to {figures['highest']:.2f})",
+            f"{figures['transformers_peak_gib']:.2f} GiB",
+            f"{figures['litebert_peak_gib']:.2f} GiB",
+            f"{figures['litebert_peak_gib'] / figures['transformers_peak_gib']:.2f}",
+        )
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        work(*sys.argv[2:])
+    else:
+        main()

@@ -1,0 +1,85 @@
+"""litebert plan, called as a user calls it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands.calls import refuse, run
+
+from litebert.models.heads import PRETRAINING, Model
+from litebert.presets import find_preset
+
+Printed = pytest.CaptureFixture[str]
+CLUSTER = ("--preset", "albert-base", "--num-sequences", "4096", "--devices", "64", "--kind", "a100-40")
+
+
+def plan(capsys: Printed, *arguments: str) -> dict[str, Any]:
+    return json.loads(run(capsys, "plan", *arguments, "--json"))
+
+
+def test_it_prints_memory_time_and_what_is_assumed(capsys: Printed) -> None:
+    printed = run(capsys, "plan", *CLUSTER)
+    for words in ("ASSUMED", "64 x a100-40", "activations", "dollars", "days", "fewer than BERT-large", "fsdp"):
+        assert words in printed
+
+
+def test_json_has_the_numbers(capsys: Printed) -> None:
+    planned = plan(capsys, *CLUSTER, "--price", "2")
+    model = Model(find_preset("albert-base"), PRETRAINING)
+    assert planned["parameters"]["all"] == sum(parameter.numel() for parameter in model.parameters())
+    whole = planned["run"]
+    assert whole["steps"] == 125_000 and whole["sequences"] == 512_000_000
+    assert whole["dollars"] == pytest.approx(2 * 64 * whole["hours"])
+    assert whole["hours"] == pytest.approx(125_000 * planned["step"]["seconds"] / 3600)
+
+
+def test_albert_large_exchanges_18_times_fewer_bytes_than_bert_large(capsys: Printed) -> None:
+    planned = plan(capsys, "--preset", "albert-large", "--kind", "h100", "--devices", "8")
+    assert round(planned["exchange"]["fewer_than_bert_large"]) in (18, 19)
+
+
+def test_a_batch_that_does_not_fit_comes_with_the_largest_that_does(capsys: Printed) -> None:
+    arguments = ("--preset", "albert-base", "--num-sequences", "4096", "--kind", "t4")
+    row = plan(capsys, *arguments)["memory"]["by_checkpointing"]["nothing"]
+    largest = row["largest_micro_sequences"]
+    assert not row["fits"] and largest > 0
+
+    def fits(number: int) -> bool:
+        planned = plan(capsys, *arguments, "--micro-sequences", str(number))
+        return planned["memory"]["by_checkpointing"]["nothing"]["fits"]
+
+    assert fits(largest) and not fits(largest + 1)
+
+
+def test_shallow_and_short_stages_cost_less(capsys: Printed) -> None:
+    arguments = ("--preset", "albert-base", "--num-sequences", "4096", "--kind", "h100")
+    full, deeper = plan(capsys, *arguments), plan(capsys, *arguments, "--depths", "3", "12@0.5")
+    shorter = plan(capsys, *arguments, "--lengths", "128", "512@0.9")
+    # Half of the steps have a quarter of the layers.
+    assert deeper["run"]["flops"] / full["run"]["flops"] == pytest.approx(5 / 8, rel=0.05)
+    assert shorter["run"]["flops"] < full["run"]["flops"]
+    assert [stage["length"] for stage in shorter["stages"]] == [128, 512]
+
+
+def test_this_machine_is_measured_and_nothing_is_written(
+    capsys: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ("num_layers=1", "hidden_size=16", "num_heads=1", "feed_forward_size=16", "vocab_size=100")
+    printed = run(
+        capsys, "plan", "--preset", "albert-nano", "--encoder", *small, "--num-sequences", "2", "--steps", "10"
+    )
+    assert "measured on steps of 2 sequences" in printed and "this machine" in printed
+    assert not list(tmp_path.iterdir())
+
+
+def test_impossible_plans_are_refused_in_a_sentence(capsys: Printed, tmp_path: Path) -> None:
+    assert "'a1000'" in refuse(capsys, "plan", "--kind", "a1000")
+    assert "devices is 0" in refuse(capsys, "plan", "--devices", "0")
+    assert "make it a multiple" in refuse(capsys, "plan", "--kind", "h100", "--devices", "3")
+    assert "bf16" in refuse(capsys, "plan", "--kind", "t4", "--precision", "bf16")
+    assert "price is -1" in refuse(capsys, "plan", "--kind", "t4", "--price", "-1")
+    missing = tmp_path / "missing"
+    assert str(missing) in refuse(capsys, "plan", "--kind", "h100", "--corpus", missing)
+    assert "there is no preset" in refuse(capsys, "plan", "--preset", "albert-bass")
