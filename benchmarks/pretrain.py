@@ -180,8 +180,8 @@ def compare(preset: str, options: Options) -> dict[str, float]:
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
-    table = Table("preset, sequences", "transformers", "LiteBERT", "ratio (lowest to highest)", "memory, theirs", "ours",
-                  "ratio")  # fmt: skip
+    table = Table("preset, sequences", "transformers", "LiteBERT", "ratio (lowest to highest)",
+                  "memory, theirs", "ours", "ratio")  # fmt: skip
     results = {}
     for preset in options.presets:
         figures = results[preset] = compare(preset, options)

@@ -24,7 +24,9 @@ FOLDER = Path(__file__).parent / "commands"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exits with 0 when done, 2 when the user can correct what was wrong, 130 when interrupted."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
-    if given[:1] == ["--"]:  # torchrun -m litebert -- pretrain: what keeps torchrun from reading our options hands it on
+    if given[:1] == [
+        "--"
+    ]:  # torchrun -m litebert -- pretrain: what keeps torchrun from reading our options hands it on
         del given[0]
     name, *rest = given or ["--help"]
     logging.basicConfig(format="litebert: %(message)s")

@@ -1,8 +1,10 @@
 """Named runs: what suits a preset where the paper's numbers, made for 4096 sequences on a TPU pod, do not."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from litebert.config import nearest, require
+from litebert.config import from_dict, nearest, read_json, require
 from litebert.corpus.pairs import PairConfig
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
@@ -34,3 +36,14 @@ def find_recipe(preset: str) -> PretrainConfig:
     require(preset in PRESETS or f"{preset}-v2" in PRESETS, f"there is no preset {preset!r}{nearest(preset, PRESETS)}")
     recipe: Callable[[str], PretrainConfig] = laptop if preset.split("-", 1)[-1] in LADDER else paper
     return recipe(preset)
+
+
+def find_settings(arguments: Sequence[str]) -> PretrainConfig:
+    """What the arguments of a command begin with: the recipe of their --preset, or the --config of another run."""
+    given = {}
+    for option, value in itertools.pairwise([*arguments, ""]):
+        name, equals, text = option.partition("=")
+        given[name] = text if equals else value
+    if "--config" in given:
+        return from_dict(PretrainConfig, read_json(Path(given["--config"])))
+    return find_recipe(given.get("--preset", "albert-base"))

@@ -6,7 +6,6 @@ Example:
     torchrun --nproc-per-node 8 -m litebert -- pretrain --preset albert-base --corpus my-corpus --run runs/base
 """
 
-import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,21 +24,11 @@ class Options:
 
 
 def find_default(arguments: list[str]) -> Options:
-    """The defaults of the preset, or of the config, that is asked for."""
-    from litebert.config import from_dict, read_json
-    from litebert.recipes import find_recipe
-
-    given = {}
-    for name in ("--preset", "--config"):
-        values = [value for option, value in itertools.pairwise(arguments) if option == name]
-        values += [option.partition("=")[2] for option in arguments if option.startswith(f"{name}=")]
-        given[name] = values[-1] if values else None
     import tyro
 
-    settings = find_recipe(given["--preset"] or "albert-base")
-    if given["--config"]:
-        settings = from_dict(PretrainConfig, read_json(Path(given["--config"])))
-    return Options(run=tyro.MISSING, settings=settings)
+    from litebert.recipes import find_settings
+
+    return Options(run=tyro.MISSING, settings=find_settings(arguments))
 
 
 def run(options: Options) -> None:

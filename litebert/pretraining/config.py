@@ -10,6 +10,7 @@ from litebert.config import UserError, check_fields, check_values, nearest, over
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
+from litebert.models.heads import HeadConfig
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
 from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
@@ -131,8 +132,23 @@ def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Sta
     return stages
 
 
-def check_depths(config: PretrainConfig, encoder: EncoderConfig) -> None:
-    """A model can grow only where its first layers already hold all weights."""
+def list_heads(pairs: PairConfig) -> list[HeadConfig]:
+    """The heads that an objective needs."""
+    heads = [HeadConfig(kind="masked_token")]
+    if pairs.has_pairs:
+        heads.append(HeadConfig(kind="pair", num_classes=pairs.num_pair_classes))
+    return heads
+
+
+def check_encoder(config: PretrainConfig, encoder: EncoderConfig) -> None:
+    """Refuses sequences that are too long for a model, and a growth that is not possible.
+
+    A model can grow only where its first layers already hold all weights.
+    """
+    require(
+        config.pairs.length <= encoder.num_positions,
+        f"length is {config.pairs.length}; the model has {encoder.num_positions} positions",
+    )
     shallowest = min(Ramp("depths", config.depths, encoder.num_layers).values)
     pairs = sharing_map(encoder.sharing, encoder.num_layers)
     require(

@@ -26,14 +26,15 @@ from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, fetch_vocabulary, find_indexes
 from litebert.models.folder import read_model, write_model
-from litebert.models.heads import HeadConfig, Model
+from litebert.models.heads import Model
 from litebert.presets import find_preset
 from litebert.pretraining.config import (
     PretrainConfig,
     Stage,
     agree_with,
     change_encoder,
-    check_depths,
+    check_encoder,
+    list_heads,
     make_schedule,
     plan_stages,
     read_changes,
@@ -117,21 +118,14 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
 def make_model(config: PretrainConfig, corpus: Corpus) -> Model:
     """A new model for the corpus's vocabulary, or that of a folder, with the heads that the objective needs."""
     torch.manual_seed(config.seed)
-    heads = [HeadConfig(kind="masked_token")]
-    if config.pairs.has_pairs:
-        heads.append(HeadConfig(kind="pair", num_classes=config.pairs.num_pair_classes))
-    vocabulary = corpus.vocabulary
+    heads = list_heads(config.pairs)
     if config.init is not None:
         model = read_model(config.init, heads=heads, **read_changes(config.encoder))
         check_vocabulary(Path(config.init), model, corpus)
     else:
-        encoder = replace(find_preset(config.preset), vocab_size=vocabulary.size)
+        encoder = replace(find_preset(config.preset), vocab_size=corpus.vocabulary.size)
         model = Model(change_encoder(encoder, config.encoder), heads)
-    require(
-        config.pairs.length <= model.config.num_positions,
-        f"length is {config.pairs.length}; the model has {model.config.num_positions} positions",
-    )
-    check_depths(config, model.config)
+    check_encoder(config, model.config)
     model.encoder.checkpointing = config.checkpointing
     if model.pooler is not None:
         # Without a pair head nothing is learned from the pooled output, and ranks would wait for its gradient.

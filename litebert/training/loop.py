@@ -257,7 +257,7 @@ class Loop:
                 # Gradients come out as means over the ranks, and the counts are those of all ranks.
                 (loss * self.ranks.num_ranks).backward()
             self.training.observe(piece, parts)
-            made.append(parts)
+            made.append({name: part._replace(total=part.total.detach()) for name, part in parts.items()})
         return made
 
     def clip(self) -> float:
@@ -271,7 +271,7 @@ class Loop:
     def measure(self, made: list[dict[str, Part]], counts: Mapping[str, float], norm: float) -> None:
         values = {"steps": 1.0, "gradient_norm": norm, "loss": 0.0}
         names = list(made[0])
-        mine = [float(sum(parts[name].total.detach() for parts in made)) for name in names]
+        mine = [float(sum(parts[name].total for parts in made)) for name in names]
         mine += [float(sum(parts[name].num_right for parts in made)) for name in names]  # type: ignore[misc]
         totals = self.ranks.add_up(mine)
         for name, total, right in zip(names, totals[: len(names)], totals[len(names) :], strict=True):

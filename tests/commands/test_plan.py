@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands.calls import refuse, run
 
 from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import find_preset
+from tests.commands.calls import refuse, run
 
 Printed = pytest.CaptureFixture[str]
 CLUSTER = ("--preset", "albert-base", "--num-sequences", "4096", "--devices", "64", "--kind", "a100-40")

@@ -8,7 +8,7 @@ from litebert.pretraining.config import (
     PretrainConfig,
     agree_with,
     change_encoder,
-    check_depths,
+    check_encoder,
     make_schedule,
     plan_stages,
     settle,
@@ -49,19 +49,19 @@ def test_stages_keep_the_tokens_of_a_step_and_count_sequences_through() -> None:
 
 @pytest.mark.parametrize("sharing", ["all", "0,0,0,0"])
 def test_a_model_that_shares_all_weights_can_grow(sharing: str) -> None:
-    check_depths(replace(CONFIG, depths=("1", "4@0.5")), EncoderConfig(num_layers=4, sharing=sharing))
+    check_encoder(replace(CONFIG, depths=("1", "4@0.5")), EncoderConfig(num_layers=4, sharing=sharing))
 
 
 def test_a_cycle_can_grow_from_its_first_round() -> None:
     encoder = EncoderConfig(num_layers=4, sharing="cycle=2")
-    check_depths(replace(CONFIG, depths=("2", "4@0.5")), encoder)
+    check_encoder(replace(CONFIG, depths=("2", "4@0.5")), encoder)
     with pytest.raises(UserError, match="do not use all weights"):
-        check_depths(replace(CONFIG, depths=("1", "4@0.5")), encoder)
+        check_encoder(replace(CONFIG, depths=("1", "4@0.5")), encoder)
 
 
 def test_a_model_without_sharing_cannot_grow() -> None:
     with pytest.raises(UserError, match="sharing=none; only one whose layers share"):
-        check_depths(replace(CONFIG, depths=("3", "12@0.5")), EncoderConfig(sharing="none"))
+        check_encoder(replace(CONFIG, depths=("3", "12@0.5")), EncoderConfig(sharing="none"))
 
 
 def test_changes_to_a_preset_are_read_from_text() -> None:
