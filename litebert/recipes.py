@@ -39,11 +39,12 @@ def find_recipe(preset: str) -> PretrainConfig:
 
 
 def find_settings(arguments: Sequence[str]) -> PretrainConfig:
-    """What the arguments of a command begin with: the recipe of their --preset, or the --config of another run."""
+    """What the arguments of a command begin with: a --config, the recipe of a --preset, or what the --run has been."""
     given = {}
     for option, value in itertools.pairwise([*arguments, ""]):
         name, equals, text = option.partition("=")
         given[name] = text if equals else value
-    if "--config" in given:
-        return from_dict(PretrainConfig, read_json(Path(given["--config"])))
+    stored = Path(given.get("--run", ""), "config.json")
+    if "--config" in given or ("--preset" not in given and "--run" in given and stored.exists()):
+        return from_dict(PretrainConfig, read_json(Path(given.get("--config", stored))))
     return find_recipe(given.get("--preset", "albert-base"))

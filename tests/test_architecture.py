@@ -22,7 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "models": {"config", "batch", "protobuf"},
     "presets": {"config", "models"},
     "training": {"config", "batch", "files", "models"},
-    "pretraining": {"__version__", "config", "batch", "text", "corpus", "models", "presets", "training"},
+    "pretraining": {"__version__", "config", "batch", "files", "text", "corpus", "models", "presets", "training"},
     "recipes": {"config", "corpus", "presets", "pretraining", "training"},
 }
 FREE = {"commands", "__main__", "__init__"}

@@ -3,6 +3,7 @@
 Example:
     litebert pretrain --preset albert-micro --corpus my-corpus --run runs/micro
     litebert pretrain --preset albert-base --corpus my-corpus --run runs/base --num-sequences 256
+    litebert pretrain --run runs/base --resume
     torchrun --nproc-per-node 8 -m litebert -- pretrain --preset albert-base --corpus my-corpus --run runs/base
 """
 
@@ -15,10 +16,12 @@ from litebert.pretraining.config import PretrainConfig
 @dataclass(frozen=True, kw_only=True)
 class Options:
     run: Path
-    """The folder of the run. One that is there already is gone on with, if the rest is the same."""
+    """The folder of the run. One that is there already is gone on with, if the rest is the same, or left out."""
     config: Path | None = None
     """Begin with the config.json of another run; other options change it."""
     settings: PretrainConfig = field(default_factory=PretrainConfig)
+    resume: bool = False
+    """Refuse to begin: go on with a run that is there, as is done anyway where there is one."""
     dry_run: bool = False
     """Say what would be done, and stop."""
 
@@ -35,10 +38,15 @@ def run(options: Options) -> None:
     import signal
     import sys
 
+    from litebert.config import require
     from litebert.display import print_fields
     from litebert.pretraining.run import carry_out, describe_run, prepare
     from litebert.training.parallel import join_ranks
 
+    require(
+        not options.resume or (options.run / "config.json").exists(),
+        f"{options.run} is no run to go on with: it has no config.json; leave out --resume to begin it",
+    )
     with join_ranks() as ranks:
         prepared = prepare(options.settings, options.run, ranks)
         if ranks.is_first:
@@ -54,5 +62,4 @@ def run(options: Options) -> None:
             name = signal.Signals(outcome.stopped_by or 0).name
             print(f"stopped by {name} at step {outcome.step:,} of {steps:,} and saved; run the same command to go on")
     if outcome.stopped_by == signal.SIGINT:
-        sys.stdout.flush()
         sys.exit(130)

@@ -11,6 +11,7 @@ model/             the model folder
 import dataclasses
 import hashlib
 import itertools
+import json
 import logging
 import platform
 from collections.abc import Sequence
@@ -21,10 +22,11 @@ from typing import Any, NamedTuple
 import torch
 
 from litebert import __version__
-from litebert.config import from_dict, read_json, require, write_json
+from litebert.config import from_dict, read_json, require
 from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, fetch_vocabulary, find_indexes
+from litebert.files import write_file
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import Model
 from litebert.presets import find_preset
@@ -62,6 +64,8 @@ class Prepared(NamedTuple):
     training: Training
     stages: list[Stage]
     corpora: list[Corpus]
+    data: dict[str, Any]
+    """What the corpora are."""
 
 
 def pretrain(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
@@ -72,6 +76,9 @@ def pretrain(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
 
 def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
     training, steps = prepared.training, prepared.training.schedule.steps
+    if ranks.is_first:
+        write_description(prepared, run, ranks)
+    ranks.wait()
     outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps))
     weights = gather_weights(training.model)
     if ranks.is_first:
@@ -84,17 +91,19 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
 
 
 def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
-    """Opens and checks everything, decides what the config leaves open, and writes the run's first files."""
+    """Opens and checks everything, and decides what the config leaves open; writes nothing."""
     keep_freed_memory()
     torch.set_flush_denormal(True)
     stored = run / "config.json"
-    if stored.exists():
+    has_begun = stored.exists()
+    ranks.wait()  # none may write before all have looked
+    if has_begun:
         before = from_dict(PretrainConfig, read_json(stored))
         agree_with(config, before, str(run))
         config = replace(before, loop=config.loop)
     corpora, weights = open_mixture(config.corpora)
     data = describe_data(config.corpora, corpora)
-    if stored.exists():
+    if has_begun:
         require(
             read_json(run / "data.json") == data,
             f"the corpora of {run} have changed since it began; restore them, or start a new --run",
@@ -106,13 +115,19 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
             replace(config, steps=fit_minutes(config, training, ranks)), model, corpora, weights, ranks
         )
     config = settle(config, training.schedule)
-    if ranks.is_first:
-        run.mkdir(parents=True, exist_ok=True)
-        write_json(run / "data.json", data)
-        write_json(run / "environment.json", describe_environment(ranks))
-        write_json(stored, dataclasses.asdict(config))
-    ranks.wait()
-    return Prepared(config, training, plan_stages(config, model.config.num_layers, training.schedule.steps), corpora)
+    stages = plan_stages(config, model.config.num_layers, training.schedule.steps)
+    return Prepared(config, training, stages, corpora, data)
+
+
+def write_description(prepared: Prepared, run: Path, ranks: Ranks) -> None:
+    """What the run is. The config comes last: where it is, the run has begun."""
+    contents = {
+        "data": prepared.data,
+        "environment": describe_environment(ranks),
+        "config": dataclasses.asdict(prepared.config),
+    }
+    for name, content in contents.items():
+        write_file(run / f"{name}.json", json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def make_model(config: PretrainConfig, corpus: Corpus) -> Model:

@@ -114,7 +114,7 @@ def describe_step(values: dict[str, Any]) -> str:
     shares = {"masked tokens": "masked_token_accuracy", "pairs": "pair_accuracy"}
     said = [f"loss {values['loss']:.3f}"] if "loss" in values else []
     said += [f"{name} {values[key]:.1%}" for name, key in shares.items() if key in values]
-    said += [f"rate {values['learning_rate']:.2e}", f"{values['tokens_per_second']:,.0f} tokens/s"]
+    said += [f"learning rate {values['learning_rate']:.2e}", f"{values['tokens_per_second']:,.0f} tokens/s"]
     if "share_of_peak" in values:
         said.append(f"{values['share_of_peak']:.0%} of peak")
     return "  ".join(said)
