@@ -68,18 +68,17 @@ def make_config(preset: str, corpus: str) -> PretrainConfig:
 
 
 def prepare_litebert(preset: str, corpus: str) -> Callable[[], int]:
-    folder = tempfile.mkdtemp()
-    prepared = prepare(make_config(preset, corpus), Path(folder), Ranks())
+    prepared = prepare(make_config(preset, corpus), Path("never-written"), Ranks())
     loop = Loop(prepared.training, None, Ranks())
     loop.model.train()
     batches = prepared.training.batches(0)
 
     def step() -> int:
-        batch = next(batches)
-        loop.take_step(batch, [])
+        before = loop.tokens
+        loop.take_step(batches, [])
         if loop.step % loop.config.log_every == 0:
             loop.log()
-        return batch.num_tokens
+        return loop.tokens - before
 
     return step
 

@@ -51,8 +51,9 @@ class Options:
     flips: int = 200
     rank_kills: int = 20
     """Runs of two ranks of which one is killed."""
-    steps: int = 40
-    save_every: int = 2
+    steps: int = 120
+    """More than 100, so that hard tokens come into it."""
+    save_every: int = 4
     seed: int = 0
 
 
@@ -68,8 +69,8 @@ class Bench:
         return [
             *(launcher or (sys.executable, "-m", "litebert")), "pretrain", "--preset", "albert-nano",
             "--corpus", str(self.folder / "corpus"), "--run", str(run), "--encoder", "hidden_size=64", "num_heads=2",
-            "--num-sequences", "8", "--steps", str(self.options.steps), "--length", "48", "--log-every", "3",
-            "--save-every", str(self.options.save_every), "--evaluate-every", "15", "--evaluation-sequences", "16",
+            "--num-sequences", "8", "--steps", str(self.options.steps), "--length", "48", "--log-every", "7",
+            "--save-every", str(self.options.save_every), "--evaluate-every", "50", "--evaluation-sequences", "16",
             "--hardness", "1",
         ]  # fmt: skip
 
@@ -118,8 +119,10 @@ def same(run: Path, other: Path) -> bool:
 
 
 def wait_for_training(run: Path, process: "subprocess.Popen[str]") -> None:
-    """Until the first checkpoint is being written, so that a kill finds a run under way."""
-    while not (run / "checkpoints").exists() and process.poll() is None:
+    """Until this process has begun to save, so that a kill finds a run under way."""
+    checkpoints = run / "checkpoints"
+    before = time.time_ns()
+    while process.poll() is None and not (checkpoints.exists() and checkpoints.stat().st_mtime_ns > before):
         time.sleep(0.005)
 
 
@@ -133,10 +136,11 @@ def time_training(bench: Bench, run: Path, *launcher: str) -> float:
     return time.perf_counter() - start
 
 
-def kill_later(bench: Bench, run: Path, seconds: float) -> tuple[bool, bool]:
-    """Starts or goes on with a run and kills it at a random moment; whether it was under way, and within a save."""
+def kill_later(bench: Bench, run: Path, seconds: float, *, at_start: bool = False) -> tuple[bool, bool]:
+    """Starts or goes on with a run and kills it at a random moment; whether it was alive, and within a save."""
     process = bench.start(run)
-    wait_for_training(run, process)
+    if not at_start:
+        wait_for_training(run, process)
     time.sleep(bench.draw.uniform(0, seconds))
     process.kill()
     process.wait()
@@ -150,13 +154,14 @@ def kills(bench: Bench, straight: Path, seconds: float) -> dict[str, Any]:
     survived = under_way = within_saves = 0
     for number in range(bench.options.kills):
         run = bench.folder / f"kill{number}"
-        was_running, was_saving = kill_later(bench, run, seconds)
+        # Every fifth is killed from the start of its process on, while it opens, checks and writes its first files.
+        was_running, was_saving = kill_later(bench, run, seconds, at_start=number % 5 == 0)
         bench.finish(run)
         survived += same(run, straight)
         under_way += was_running
         within_saves += was_saving
         shutil.rmtree(run)
-    return {"of": bench.options.kills, "survived": survived, "note": f"{under_way} under way, {within_saves} in a save"}
+    return {"of": bench.options.kills, "survived": survived, "note": f"{under_way} alive, {within_saves} in a save"}
 
 
 def chain(bench: Bench, straight: Path, seconds: float) -> dict[str, Any]:
@@ -212,7 +217,7 @@ def disk(bench: Bench, straight: Path, seconds: float) -> dict[str, Any]:
     run = bench.folder / "disk"
     process = bench.start(run)
     wait_for_training(run, process)
-    while load_checkpoint_step(run) < 4:
+    while load_checkpoint_step(run) < 2 * bench.options.save_every:
         time.sleep(0.01)
     process.kill()
     process.wait()

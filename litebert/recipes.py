@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from litebert.config import from_dict, nearest, read_json, require
@@ -45,6 +46,9 @@ def find_settings(arguments: Sequence[str]) -> PretrainConfig:
         name, equals, text = option.partition("=")
         given[name] = text if equals else value
     stored = Path(given.get("--run", ""), "config.json")
-    if "--config" in given or ("--preset" not in given and "--run" in given and stored.exists()):
-        return from_dict(PretrainConfig, read_json(Path(given.get("--config", stored))))
-    return find_recipe(given.get("--preset", "albert-base"))
+    if "--config" not in given and ("--preset" in given or "--run" not in given or not stored.exists()):
+        return find_recipe(given.get("--preset", "albert-base"))
+    settings = from_dict(PretrainConfig, read_json(Path(given.get("--config", stored))))
+    if "--config" in given and "--minutes" in given:  # its steps are those that fitted its own minutes
+        settings = replace(settings, steps=None, warmup_steps=None)
+    return settings

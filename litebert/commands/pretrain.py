@@ -56,7 +56,8 @@ def run(options: Options) -> None:
         outcome = carry_out(prepared, options.run, ranks)
         steps = prepared.training.schedule.steps
         if ranks.is_first and outcome.stopped_by is None:
-            print(f"{options.run}/model: {steps:,} steps done")
+            skipped = f", {outcome.num_skipped:,} of them skipped" if outcome.num_skipped else ""
+            print(f"{options.run}/model: {steps:,} steps done{skipped}")
             print(f"next: litebert plot {options.run}")
         elif ranks.is_first:
             name = signal.Signals(outcome.stopped_by or 0).name

@@ -16,6 +16,7 @@ DECAY = 0.8
 PRIOR = 5.0
 """How many times a token counts as having been seen with the mean loss before it was seen at all."""
 LARGEST = 10.0
+UNIT = 1 << 20
 
 
 class HardTokens:
@@ -25,8 +26,9 @@ class HardTokens:
         self.hardness = hardness
         self.sums_2V = torch.zeros(2, vocab_size, dtype=torch.float64)
         """Of the losses, and of how many there were; old ones fade."""
-        self.news_2V = torch.zeros(2, vocab_size, dtype=torch.float64)
-        """The same since the last refreshment."""
+        self.news_2V = torch.zeros(2, vocab_size, dtype=torch.int64)
+        """The same since the last refreshment. Losses are in units of 2^-20: whole numbers have the same sum in any
+        order, on any number of ranks."""
         self.weights_V = torch.ones(vocab_size, dtype=torch.float64)
 
     @property
@@ -39,12 +41,12 @@ class HardTokens:
         return np.asarray(self.weights_V)
 
     def observe(self, ids_P: Tensor, losses_P: Tensor) -> None:
-        both_2P = torch.stack([losses_P.double(), torch.ones_like(losses_P, dtype=torch.float64)]).cpu()
-        self.news_2V.index_add_(1, ids_P.cpu(), both_2P.nan_to_num(posinf=0.0))
+        units_P = (losses_P.double() * UNIT).round().long().cpu()
+        self.news_2V.index_add_(1, ids_P.cpu(), torch.stack([units_P, torch.ones_like(units_P)]))
 
     def refresh(self) -> None:
         """Turns what was seen on all ranks, which the caller has added up in `news_2V`, into new weights."""
-        self.sums_2V.mul_(DECAY).add_(self.news_2V)
+        self.sums_2V.mul_(DECAY).add_(self.news_2V / torch.tensor([[UNIT], [1.0]], dtype=torch.float64))
         self.news_2V.zero_()
         losses_V, counts_V = self.sums_2V
         if counts_V.sum() == 0:

@@ -57,6 +57,8 @@ class PairConfig:
     windows: Literal["document", "paragraph"] = "document"
     """What a sequence's sentences may not cross."""
     fidelity: Literal["paper", "google"] = "paper"
+    """As the paper says, or as Google's code does; in pre-training also the learning rate's fall. Google's cap of 20
+    predictions is max_predictions."""
 
     def __post_init__(self) -> None:
         check_fields(self)

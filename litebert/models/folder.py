@@ -78,7 +78,10 @@ def write_model(model: Model, path: str | Path) -> None:
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path, prefix=".writing-") as unfinished:
-        save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
+        try:
+            save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
+        except safetensors.SafetensorError as error:  # of the system, such as a full disk
+            raise UserError(f"{path} cannot be written ({error}); make room, or choose another place") from None
         write_json(Path(unfinished, "config.json"), content)
         for name in ("model.safetensors", "config.json"):
             Path(unfinished, name).replace(path / name)

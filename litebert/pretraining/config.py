@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -46,6 +47,8 @@ class PretrainConfig:
     """Begin with fewer layers, where all share their weights: 3 6@0.25 12@0.5 has 6 from a quarter of the steps on."""
     lengths: tuple[str, ...] = ()
     """Begin with shorter sequences, and as many more of them: 64 128@0.6."""
+    batches: tuple[str, ...] = ()
+    """Begin with fewer sequences in a step: 12 48@0.5."""
     checkpointing: Checkpointing = "nothing"
     """What to compute twice instead of keeping it, to save memory."""
     evaluation_sequences: int = 1024
@@ -60,7 +63,10 @@ class PretrainConfig:
         check_fields(self)
         require(self.num_sequences > 0, f"num_sequences is {self.num_sequences}; it must be at least 1")
         require(self.steps is None or self.steps > 0, f"steps is {self.steps}; it must be at least 1")
-        require(self.minutes is None or self.minutes > 0, f"minutes is {self.minutes}; it must be positive")
+        require(
+            self.minutes is None or 0 < self.minutes < math.inf,
+            f"minutes is {self.minutes}; it must be positive and finite",
+        )
         require(
             self.evaluation_sequences >= 0,
             f"evaluation_sequences is {self.evaluation_sequences}; it must be at least 0",
@@ -81,7 +87,9 @@ class PretrainConfig:
         """What two runs must have in common to be one."""
         content = dataclasses.asdict(self)
         loop = content.pop("loop")
-        return content | {"precision": loop["precision"]}
+        for free in ("checkpointing", "evaluation_sequences"):
+            del content[free]
+        return content | {name: loop[name] for name in ("precision", "guard_factor")}
 
 
 def change_encoder(config: EncoderConfig, changes: Sequence[str]) -> EncoderConfig:
@@ -120,16 +128,28 @@ def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Sta
     """The stages of a run. Shorter sequences come as many more to a step, so that its tokens stay about the same."""
     depths = Ramp("depths", config.depths, num_layers)
     lengths = Ramp("lengths", config.lengths, config.pairs.length)
+    batches = Ramp("batches", config.batches, config.num_sequences)
     stages: list[Stage] = []
-    for first in sorted({*depths.starts(steps), *lengths.starts(steps)}):
+    for first in sorted({*depths.starts(steps), *lengths.starts(steps), *batches.starts(steps)}):
         length = lengths.at(first, steps)
         seen = 0
         if stages:
             last = stages[-1]
             seen = last.first_sequence + (first - last.first_step) * last.num_sequences
-        number = config.num_sequences * config.pairs.length // length
+        number = batches.at(first, steps) * config.pairs.length // length
         stages.append(Stage(first, seen, length, number, depths.at(first, steps)))
     return stages
+
+
+def check_stages(stages: Sequence[Stage], pairs: PairConfig, num_devices: int) -> None:
+    """Refuses stages that could not be run, before the first of them is."""
+    for stage in stages:
+        replace(pairs, length=stage.length)
+        require(
+            stage.num_sequences % num_devices == 0 and stage.num_sequences > 0,
+            f"a step has {stage.num_sequences} sequences of length {stage.length} and there are {num_devices} devices; "
+            "make it a multiple",
+        )
 
 
 def list_heads(pairs: PairConfig) -> list[HeadConfig]:
@@ -145,6 +165,10 @@ def check_encoder(config: PretrainConfig, encoder: EncoderConfig) -> None:
 
     A model can grow only where its first layers already hold all weights.
     """
+    require(
+        encoder.num_segments > 1 or not config.pairs.has_pairs,
+        f"num_segments is 1; {config.pairs.objective} has two: use --objective none, or a model with 2",
+    )
     require(
         config.pairs.length <= encoder.num_positions,
         f"length is {config.pairs.length}; the model has {encoder.num_positions} positions",
@@ -187,8 +211,6 @@ def agree_with(given: PretrainConfig, stored: PretrainConfig, where: str) -> Non
     for name in ("steps", "learning_rate", "warmup_steps", "minutes"):
         if asked[name] is None:
             asked[name] = before[name]
-    if asked["minutes"] is not None and asked["minutes"] == before["minutes"]:
-        asked["steps"] = before["steps"]
     changes = [f"{name} {before[name]!r} -> {asked[name]!r}" for name in before if asked[name] != before[name]]
     require(
         not changes,

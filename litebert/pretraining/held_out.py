@@ -23,7 +23,8 @@ from litebert.models.heads import Model
 from litebert.training.evaluation import Question, fit_probe, interval_by_document, measure, restrict_logits
 
 BATCH_SIZE = 32
-PROBE_SEQUENCES = 2048
+PROBE_SEQUENCES = 2
+"""For each one that is asked of."""
 BASELINE_SEQUENCES = 20_000
 
 
@@ -51,6 +52,7 @@ class PairTask:
 
     def __init__(self, question: Question, held_out: Sample, train: Loader) -> None:
         self.question, self.held_out, self.train = question, held_out, train
+        self.probed = Sample(train, PROBE_SEQUENCES * held_out.num_sequences)
 
     @cached_property
     def shallow(self) -> float:
@@ -66,11 +68,10 @@ class PairTask:
     @property
     def can_be_asked(self) -> bool:
         """Whether there are pairs of both kinds to learn from and to ask of; not so where paragraphs are sentences."""
-        samples = (self.labels, Sample(self.train, PROBE_SEQUENCES).labels)
+        samples = (self.labels, self.probed.labels)
         return all(len(np.unique(labels[labels != NO_LABEL])) > 1 for labels in samples)
 
-    def measure(self, model: Model, name: str, trained_on: str) -> dict[str, float]:
-        predicted_B = self.ask(model) if trained_on in (self.question, "three-way") else self.probe(model)
+    def measure(self, predicted_B: Tensor, name: str) -> dict[str, float]:
         labelled = self.labels != NO_LABEL
         correct = (predicted_B.numpy() == self.labels)[labelled]
         accuracy, low, high = interval_by_document(correct, self.held_out.documents[labelled])
@@ -82,15 +83,14 @@ class PairTask:
             f"{name}_majority": majority_share(self.labels),
         }
 
-    def ask(self, model: Model) -> Tensor:
+    def read(self, logits_BC: Tensor | None) -> Tensor:
         """What the model's own pair head says."""
-        logits_BC = measure(model, self.held_out.batches()).pair_logits_BC
         assert logits_BC is not None
         return restrict_logits(logits_BC, self.question).argmax(dim=1)
 
     def probe(self, model: Model) -> Tensor:
         """What a plane through the frozen pooled outputs says."""
-        learned = measure(model, Sample(self.train, PROBE_SEQUENCES).batches(), keep_pooled=True)
+        learned = measure(model, self.probed.batches(), keep_pooled=True)
         asked = measure(model, self.held_out.batches(), keep_pooled=True)
         assert learned.pooled_BD is not None and asked.pooled_BD is not None
         return fit_probe(learned.pooled_BD, learned.pair_labels_B).predict(asked.pooled_BD)
@@ -109,9 +109,8 @@ class HeldOut:
         masking: MaskingConfig,
         num_sequences: int,
     ) -> None:
-        masking = replace(
-            masking, hardness=0.0, rate=masking.final_rate or masking.rate, final_rate=None, rate_sequences=0
-        )
+        rate = masking.rate if masking.final_rate is None else masking.final_rate
+        masking = replace(masking, hardness=0.0, rate=rate, final_rate=None, rate_sequences=0)
 
         def load(corpora: Sequence[Corpus], config: PairConfig) -> Loader:
             return Loader(corpora, config, masking, num_sequences=BATCH_SIZE, weights=weights)
@@ -140,5 +139,10 @@ class HeldOut:
             "masked_token_accuracy": measured.masked_token_accuracy,
         }
         for name, task in self.tasks.items():
-            values |= task.measure(model, name, self.objective)
+            if name == self.objective:  # the same sequences
+                values |= task.measure(task.read(measured.pair_logits_BC), name)
+            elif self.objective in (task.question, "three-way"):
+                values |= task.measure(task.read(measure(model, task.held_out.batches()).pair_logits_BC), name)
+            elif model.pooler is not None:
+                values |= task.measure(task.probe(model), name)
         return values

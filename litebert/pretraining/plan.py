@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import resource
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from litebert.pretraining.config import (
     Stage,
     change_encoder,
     check_encoder,
+    check_stages,
     list_heads,
     make_schedule,
     plan_stages,
@@ -96,11 +98,7 @@ def make_plan(request: Request) -> dict[str, Any]:
     corpora, weights = open_mixture(config.corpora) if config.corpus or config.mix else ([], [])
     encoder = find_encoder(config, corpora)
     stages = plan_stages(config, encoder.num_layers, make_schedule(config, config.steps).steps)
-    for stage in stages:
-        require(
-            stage.num_sequences % request.devices == 0,
-            f"a step has {stage.num_sequences} sequences and there are {request.devices} devices; make it a multiple",
-        )
+    check_stages(stages, config.pairs, request.devices)
     sources = [Source(config, stage, corpora, weights) for stage in stages]
     parts = count_parameters(encoder, config.pairs.num_pair_classes)
     places = find_places(request, encoder, sources)
@@ -226,12 +224,13 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     program = PROGRAM_BYTES + sum(corpus_bytes(corpus) for corpus in sources[0].corpora)
     peak = measure_peak()
-    places = []
+    places, counted = [], 0
     for source in sources:
         number, layers = choose_timed(request, encoder, source, peak)
         work = source.work(number, layers)
-        needed = count_memory(encoder, work, find_manner(config, 1, on_cpu=True)).total + program
-        if needed < 0.8 * memory:
+        needed = count_memory(encoder, work, find_manner(config, 1, on_cpu=True))
+        if needed.total + program < 0.8 * memory:
+            counted = max(counted, needed.total + needed.weights)  # timing takes a copy of the model
             seconds = time_work(config, encoder, source, number, layers)
             speed = count_work(encoder, work, config)[0] / seconds
             origin = f"{speed / peak:.0%} of its {peak / 1e9:,.0f} GFLOP/s, measured on steps of {number} sequences"
@@ -251,7 +250,10 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
                 origin=origin,
             )
         )
-    return places
+    if counted:
+        # What the process really took for it, heap and all, tells what a run will take beside what can be counted.
+        program = max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - counted)
+    return [replace(place, program=program) for place in places]
 
 
 def corpus_bytes(corpus: Corpus) -> int:
@@ -272,7 +274,8 @@ def choose_timed(request: Request, encoder: EncoderConfig, source: Source, peak:
 
 
 def time_work(config: PretrainConfig, encoder: EncoderConfig, source: Source, number: int, layers: int) -> float:
-    """Seconds of a step of so many sequences, taken as a run takes it."""
+    """Seconds that so many sequences take, as in a run: where it takes a batch in pieces, as one of two."""
+    pieces = 2 if config.loop.micro_sequences else 1
     torch.manual_seed(config.seed)
     model = Model(encoder, list_heads(config.pairs))
     model.encoder.checkpointing, model.encoder.num_layers = config.checkpointing, layers
@@ -281,15 +284,14 @@ def time_work(config: PretrainConfig, encoder: EncoderConfig, source: Source, nu
         objective=Pretraining(),
         optimizer=config.optimizer,
         schedule=make_schedule(config, config.steps),
-        loop=replace(config.loop, micro_sequences=None, parallel="ddp"),
-        batches=lambda step: source.batches(encoder.vocab_size, number),
+        loop=replace(config.loop, micro_sequences=number, parallel="ddp"),
+        batches=lambda step: source.batches(encoder.vocab_size, pieces * number),
         seed=config.seed,
     )
-    return time_step(training, Ranks())
+    return time_step(training, Ranks()) / pieces
 
 
 def find_manner(config: PretrainConfig, num_devices: int, *, on_cpu: bool) -> Manner:
-
     return Manner(
         checkpointing=config.checkpointing,
         precision=config.loop.precision,

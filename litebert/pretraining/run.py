@@ -14,12 +14,13 @@ import itertools
 import json
 import logging
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from litebert import __version__
 from litebert.config import from_dict, read_json, require
@@ -36,6 +37,7 @@ from litebert.pretraining.config import (
     agree_with,
     change_encoder,
     check_encoder,
+    check_stages,
     list_heads,
     make_schedule,
     plan_stages,
@@ -46,12 +48,13 @@ from litebert.pretraining.held_out import HeldOut
 from litebert.pretraining.stream import Stream
 from litebert.text.vocabulary import copy_vocabulary, find_file, open_vocabulary
 from litebert.training.allocator import keep_freed_memory
-from litebert.training.loop import Outcome, Training, train
+from litebert.training.costs import count_parameters
+from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks, gather_weights
 from litebert.training.progress import watch_run
 from litebert.training.schedule import scale_from_paper
-from litebert.training.timing import measure_peak, time_step
+from litebert.training.timing import measure_peak, time_evaluation, time_step
 
 logger = logging.getLogger(__name__)
 
@@ -76,18 +79,20 @@ def pretrain(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
 
 def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
     training, steps = prepared.training, prepared.training.schedule.steps
-    if ranks.is_first:
-        write_description(prepared, run, ranks)
-    ranks.wait()
+    ranks.do_first(lambda: write_description(prepared, run, ranks))
     outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps))
     weights = gather_weights(training.model)
-    if ranks.is_first:
-        model = Model(training.model.config, training.model.head_configs.values())
-        model.load_state_dict(weights)
-        write_model(model, run / "model")
-        copy_vocabulary(fetch_vocabulary(prepared.corpora[0].path), run / "model")
-    ranks.wait()
+    ranks.do_first(lambda: write_result(prepared, weights, run / "model"))
     return outcome
+
+
+def write_result(prepared: Prepared, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """The model folder, with the vocabulary."""
+    trained = prepared.training.model
+    model = Model(trained.config, trained.head_configs.values(), pooler=trained.pooler is not None)
+    model.load_state_dict(weights)
+    write_model(model, folder)
+    copy_vocabulary(fetch_vocabulary(prepared.corpora[0].path), folder)
 
 
 def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
@@ -96,7 +101,11 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     torch.set_flush_denormal(True)
     stored = run / "config.json"
     has_begun = stored.exists()
-    ranks.wait()  # none may write before all have looked
+    ranks.agree_on(int(has_begun), "a config.json, 0 or 1,")  # none writes before all have looked
+    require(
+        has_begun or not (run / "checkpoints").exists(),
+        f"{run} has checkpoints but no config.json; restore it, or start a new --run",
+    )
     if has_begun:
         before = from_dict(PretrainConfig, read_json(stored))
         agree_with(config, before, str(run))
@@ -116,6 +125,7 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
         )
     config = settle(config, training.schedule)
     stages = plan_stages(config, model.config.num_layers, training.schedule.steps)
+    check_stages(stages, config.pairs, ranks.num_ranks)
     return Prepared(config, training, stages, corpora, data)
 
 
@@ -134,6 +144,10 @@ def make_model(config: PretrainConfig, corpus: Corpus) -> Model:
     """A new model for the corpus's vocabulary, or that of a folder, with the heads that the objective needs."""
     torch.manual_seed(config.seed)
     heads = list_heads(config.pairs)
+    require(
+        "vocab_size" not in read_changes(config.encoder),
+        "vocab_size is the corpus's; build the corpus with another vocabulary to change it",
+    )
     if config.init is not None:
         model = read_model(config.init, heads=heads, **read_changes(config.encoder))
         check_vocabulary(Path(config.init), model, corpus)
@@ -184,9 +198,11 @@ def make_training(
         begin_step=stream.begin_step,
         observe=stream.observe,
         extras=stream.hard_tokens.tensors if stream.hard_tokens is not None else {},
+        before_saving=stream.before_saving,
+        after_loading=stream.after_loading,
         evaluate=None if held_out is None else held_out.measure,
         seed=config.seed,
-        peak=measure_peak() * ranks.num_ranks if ranks.device.type == "cpu" else None,
+        peak=find_peak(config, ranks),
     )
 
 
@@ -213,29 +229,44 @@ def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Se
     )
 
 
+def find_peak(config: PretrainConfig, ranks: Ranks) -> float | None:
+    """What all ranks can do at best, where that can be measured: in fp32 on processors."""
+    if ranks.device.type != "cpu" or config.loop.precision != "fp32":
+        return None
+    return measure_peak() * ranks.num_ranks
+
+
 def fit_minutes(config: PretrainConfig, training: Training, ranks: Ranks) -> int:
-    """How many steps fit the minutes, by timing some of every stage."""
+    """How many steps fit the minutes beside the evaluations, by timing some of every stage, and an evaluation."""
     assert config.minutes is not None
-    num_layers, steps = training.model.config.num_layers, training.schedule.steps
-    stages = plan_stages(config, num_layers, steps)
-    starts = [*(stage.first_step for stage in stages), steps]
-    shares = [(later - start) / steps for start, later in itertools.pairwise(starts)]
+    stages = plan_stages(config, training.model.config.num_layers, training.schedule.steps)
+    starts = [*(stage.first_step for stage in stages), training.schedule.steps]
+    shares = [(later - start) / training.schedule.steps for start, later in itertools.pairwise(starts)]
     seconds = sum(
         share * time_step(training, ranks, stage.first_step) for share, stage in zip(shares, stages, strict=True)
     )
-    return max(1, int(60 * config.minutes / seconds))
+    evaluation, every, available = time_evaluation(training, ranks), config.loop.evaluate_every, 60 * config.minutes
+    if every:
+        seconds += evaluation / every
+    else:
+        available -= evaluation * (NUM_EVALUATIONS if every is None else 1)
+    require(
+        available > 0,
+        f"evaluations alone take more than {config.minutes:g} minutes; lower evaluation_sequences, or give more",
+    )
+    return max(1, int(available / seconds))
 
 
 def describe_data(names: Sequence[str], corpora: Sequence[Corpus]) -> dict[str, Any]:
-    """What tells whether corpora are the same: the sha256 of each shard, and of the vocabulary."""
-    hashes = [hashlib.sha256("".join(shard.entry.sha256 for shard in corpus.shards).encode()) for corpus in corpora]
-    return {
-        "corpora": [
-            {"path": name, "sha256": digest.hexdigest(), "tokens": corpus.num_tokens, "documents": corpus.num_documents}
-            for name, digest, corpus in zip(names, hashes, corpora, strict=True)
-        ],
-        "vocabulary": corpora[0].vocabulary.fingerprint,
-    }
+    """What tells whether corpora are the same: the sha256 of all shards, held-out ones too, and of the vocabulary."""
+    described = []
+    for name, corpus in zip(names, corpora, strict=True):
+        shards = [entry.sha256 for index in find_indexes(corpus.path) for entry in index.shards]
+        digest = hashlib.sha256("".join(shards).encode()).hexdigest()
+        described.append(
+            {"path": name, "sha256": digest, "tokens": corpus.num_tokens, "documents": corpus.num_documents}
+        )
+    return {"corpora": described, "vocabulary": corpora[0].vocabulary.fingerprint}
 
 
 def describe_environment(ranks: Ranks) -> dict[str, Any]:
@@ -252,10 +283,6 @@ def describe_environment(ranks: Ranks) -> dict[str, Any]:
     }
 
 
-def count_parameters(model: Model) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def describe_run(prepared: Prepared) -> dict[str, str]:
     """What a run will do, in words, and from where each number comes that was not given."""
     config, schedule, encoder = prepared.config, prepared.training.schedule, prepared.training.model.config
@@ -263,9 +290,10 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
     sequences = last.first_sequence + (schedule.steps - last.first_step) * last.num_sequences
     epoch = sum(len(Pairs(corpus, config.pairs, config.seed)) for corpus in prepared.corpora)
     rule = scale_from_paper(config.num_sequences, schedule.steps)
+    parameters = sum(count_parameters(encoder, config.pairs.num_pair_classes).values())
     grown = ", ".join(f"{s.num_layers} layers, length {s.length} from step {s.first_step:,}" for s in prepared.stages)
     described = {
-        "model": f"{config.init or config.preset}: {count_parameters(prepared.training.model):,} parameters, "
+        "model": f"{config.init or config.preset}: {parameters:,} parameters, "
         f"{encoder.num_layers} layers, {encoder.hidden_size} wide, {encoder.vocab_size:,} pieces",
         "corpus": f"{sum(corpus.num_tokens for corpus in prepared.corpora):,} tokens of "
         f"{sum(corpus.num_documents for corpus in prepared.corpora):,} documents in {', '.join(config.corpora)}",

@@ -70,7 +70,7 @@ class Stream:
     def begin_step(self, model: Model, step: int) -> str | None:
         """Sets the model's depth, and renews what is known of hard tokens; says what has changed."""
         if self.hard_tokens is not None and step and step % REFRESH_STEPS == 0:
-            self.ranks.add_up_tensor(self.hard_tokens.news_2V)
+            self.gather_news()
             self.hard_tokens.refresh()
         number = int(np.searchsorted([stage.first_step for stage in self.stages], step, side="right")) - 1
         stage = self.stages[number]
@@ -80,6 +80,21 @@ class Stream:
         before = self.stages[number - 1]
         changes = {"layers": (before.num_layers, stage.num_layers), "tokens a sequence": (before.length, stage.length)}
         return ", ".join(f"from {old} to {new} {what}" for what, (old, new) in changes.items() if old != new)
+
+    def gather_news(self) -> None:
+        """Gives every rank what all have learned of hard tokens since they were last refreshed."""
+        if self.hard_tokens is not None:
+            self.ranks.add_up_tensor(self.hard_tokens.news_2V)
+
+    def before_saving(self) -> None:
+        """Leaves all that is new on the first rank, whose tensors are saved."""
+        self.gather_news()
+        self.after_loading()
+
+    def after_loading(self) -> None:
+        """Every rank has loaded what the first one saved, and must not count it again."""
+        if self.hard_tokens is not None and not self.ranks.is_first:
+            self.hard_tokens.news_2V.zero_()
 
     def observe(self, batch: Batch, parts: Mapping[str, Part]) -> None:
         losses_P = parts["masked_token"].losses

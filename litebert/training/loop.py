@@ -6,6 +6,7 @@ checkpoint takes the same steps as one that was not, bit for bit.
 """
 
 import contextlib
+import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -38,12 +39,14 @@ from litebert.training.parallel import (
 from litebert.training.schedule import ScheduleConfig
 
 STATE_FORMAT = 1
+NUM_EVALUATIONS = 10
+"""Of a run, unless it says otherwise."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """How steps are taken, watched and saved; nothing here but `precision` changes what is learned."""
+    """How steps are taken, watched and saved; what is learned depends on `precision` and `guard_factor` alone."""
 
     micro_sequences: int | None = None
     """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
@@ -93,9 +96,13 @@ class Training:
     begin_step: Callable[[Model, int], str | None] = lambda model, step: None
     """Called before each step, and before the first step after a resumption; may say what it changed."""
     observe: Callable[[Batch, Mapping[str, Part]], None] = lambda batch, parts: None
-    """Sees what each step made of its batches."""
+    """Sees what each step that was taken made of its batches."""
     extras: Mapping[str, Tensor] = field(default_factory=dict)
     """Other tensors that belong to a checkpoint; they are restored in place."""
+    before_saving: Callable[[], None] = lambda: None
+    """Called on all ranks before the first one's extras are saved."""
+    after_loading: Callable[[], None] = lambda: None
+    """Called on all ranks when they have those extras back."""
     evaluate: Callable[[Model], Mapping[str, float]] | None = None
     seed: int = 0
     peak: float | None = None
@@ -106,6 +113,8 @@ class Outcome(NamedTuple):
     step: int
     stopped_by: int | None
     """The signal that ended the run early."""
+    num_skipped: int
+    """How many steps the guard did not let through."""
 
 
 class Learner(nn.Module):
@@ -174,11 +183,15 @@ class Loop:
 
     def resume(self) -> None:
         found = load_checkpoint(self.folder) if self.folder is not None else None
+        self.ranks.agree_on(found.step if found else 0, "checkpoints of steps")
         if found is None:
             return
+        number = found.state.get("format")
+        require(number == STATE_FORMAT, f"{found.path} has format {number!r}; this version reads {STATE_FORMAT}")
         restore_tensors(self.model, self.optimizer, found.tensors)
         for name, tensor in self.training.extras.items():
             tensor.copy_(found.tensors[f"extras.{name}"])
+        self.training.after_loading()
         state = found.state
         self.step, self.tokens, self.sequences, self.seconds = (
             state[name] for name in ("step", "tokens", "sequences", "seconds")
@@ -195,19 +208,33 @@ class Loop:
                 self.watcher = stack.enter_context(watch(self.step))
             caught = stack.enter_context(catch_signals())
             stopped_by = None
+            if isinstance(self.learner, nn.parallel.DistributedDataParallel):
+                batches = self.warm_up(batches)
             while self.step < self.schedule.steps and stopped_by is None:
-                stopped_by, must_save = self.take_step(next(batches), caught)
+                stopped_by, must_save = self.take_step(batches, caught)
                 if self.step % self.config.log_every == 0:
                     self.log()
                 if self.is_evaluation_due():
                     self.evaluate()
                 if must_save or stopped_by is not None or self.step == self.schedule.steps:
                     self.save()
-        return Outcome(self.step, stopped_by)
+        return Outcome(self.step, stopped_by, self.guard.num_skipped)
 
-    def take_step(self, batch: Batch, caught: list[int]) -> tuple[int | None, bool]:
+    def warm_up(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """One pass of which nothing is kept, before the first step that a process takes.
+
+        DDP arranges what it sends anew after its first pass. With three ranks and more the arrangement decides in
+        which order numbers are added, and a run that goes on must add them as one that was never stopped.
+        """
+        first = next(batches)
+        self.propagate(first, dict.fromkeys(self.training.objective.count(first), 1.0))
+        self.optimizer.zero_grad()
+        return itertools.chain([first], batches)
+
+    def take_step(self, batches: Iterator[Batch], caught: list[int]) -> tuple[int | None, bool]:
         """One step; returns the signal that is to end the run, if any rank caught one, and whether a save is due."""
         start = time.perf_counter()
+        batch = next(batches)
         index, self.step = self.step, self.step + 1
         if (change := self.training.begin_step(self.model, index)) is not None:
             self.tell("event", message=change)
@@ -216,12 +243,14 @@ class Loop:
         torch.manual_seed(hash((self.training.seed, index, self.ranks.rank)))
         for group in self.optimizer.param_groups:
             group["lr"] = self.schedule.rate(index)
-        parts = self.propagate(batch, counts)
+        made = self.propagate(batch, counts)
         norm = self.clip()
         reason = self.guard.refuses(norm)
         if reason is None:
             self.optimizer.step()
-            self.measure(parts, counts, norm)
+            self.measure([parts for _, parts in made], counts, norm)
+            for piece, parts in made:
+                self.training.observe(piece, parts)
         else:
             self.tell("event", message=f"step {self.step} was skipped: {reason}")
         self.optimizer.zero_grad()
@@ -244,8 +273,8 @@ class Loop:
         stopped_by = signal.SIGINT if interrupted else signal.SIGTERM if terminated else None
         return dict(zip(counts, totals, strict=True)), stopped_by, bool(clock or by_step)
 
-    def propagate(self, batch: Batch, counts: Mapping[str, float]) -> list[dict[str, Part]]:
-        """Forward and backward, in pieces where the batch is too large for one."""
+    def propagate(self, batch: Batch, counts: Mapping[str, float]) -> list[tuple[Batch, dict[str, Part]]]:
+        """Forward and backward, in pieces where the batch is too large for one; what was made of each."""
         pieces = batch.split(self.config.micro_sequences or batch.num_sequences)
         made = []
         for number, piece in enumerate(pieces):
@@ -256,8 +285,7 @@ class Loop:
                     loss, parts = self.learner(piece, counts)
                 # Gradients come out as means over the ranks, and the counts are those of all ranks.
                 (loss * self.ranks.num_ranks).backward()
-            self.training.observe(piece, parts)
-            made.append({name: part._replace(total=part.total.detach()) for name, part in parts.items()})
+            made.append((piece, {name: part._replace(total=part.total.detach()) for name, part in parts.items()}))
         return made
 
     def clip(self) -> float:
@@ -292,7 +320,7 @@ class Loop:
         if self.training.evaluate is None:
             return False
         every = self.config.evaluate_every
-        every = max(1, self.schedule.steps // 10) if every is None else every
+        every = max(1, self.schedule.steps // NUM_EVALUATIONS) if every is None else every
         return self.step == self.schedule.steps or bool(every and self.step % every == 0)
 
     def evaluate(self) -> None:
@@ -316,6 +344,7 @@ class Loop:
         if self.folder is None:
             return
         self.pass_time()
+        self.training.before_saving()
         tensors = gather_tensors(self.model, self.optimizer)
         tensors |= {f"extras.{name}": tensor for name, tensor in self.training.extras.items()}
         state = {
@@ -327,9 +356,8 @@ class Loop:
             "guard": self.guard.state,
             "meter": self.meter.sums,
         }
-        if self.ranks.is_first:
-            save_checkpoint(self.folder, self.step, tensors, state, keep=self.config.keep)
-        self.ranks.wait()
+        folder, keep = self.folder, self.config.keep
+        self.ranks.do_first(lambda: save_checkpoint(folder, self.step, tensors, state, keep=keep))
         self.saved_at = time.perf_counter()
 
 

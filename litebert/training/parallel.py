@@ -7,10 +7,10 @@ was used, so a run can go on with another number of ranks, or with one.
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -46,7 +46,37 @@ class Ranks:
     def add_up_tensor(self, values: Tensor) -> None:
         """The same for a tensor, in place."""
         if self.num_ranks > 1:
-            dist.all_reduce(values)
+            total = values.to(self.device)
+            dist.all_reduce(total)
+            values.copy_(total)
+
+    def agree_on(self, number: int, what: str) -> None:
+        """Refuses to go on where the ranks have not found the same number."""
+        lowest, highest = -self.find_highest(-number), self.find_highest(number)
+        require(
+            lowest == highest,
+            f"the ranks have found {what} from {lowest} to {highest}; all must see the same run folder",
+        )
+
+    def find_highest(self, number: int) -> int:
+        if self.num_ranks == 1:
+            return number
+        highest = torch.tensor(number, device=self.device)
+        dist.all_reduce(highest, dist.ReduceOp.MAX)
+        return int(highest)
+
+    def do_first(self, deed: Callable[[], object]) -> None:
+        """Does something on the first rank alone; where a user's mistake or the system prevents it, all ranks end."""
+        error: Exception | None = None
+        if self.is_first:
+            try:
+                deed()
+            except (UserError, OSError) as caught:
+                error = caught
+        failed = self.add_up([float(error is not None)])[0]
+        if error is not None:
+            raise error
+        require(not failed, "the first rank cannot go on, and says why")
 
     def wait(self) -> None:
         """Until all ranks are here."""
@@ -81,8 +111,6 @@ def spread(module: nn.Module, ranks: Ranks, parallel: Parallel) -> nn.Module:
         require(parallel == "ddp", "fsdp spreads a model over several processes; start them with torchrun")
         return module
     if parallel == "ddp":
-        # Buckets are kept as they are: shared weights have their gradient only when the whole backward pass is done,
-        # so there is little that could be sent earlier.
         return nn.parallel.DistributedDataParallel(module)
     from torch.distributed.fsdp import fully_shard
 
@@ -128,9 +156,10 @@ def gather_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
     """The same with the optimizer's moments."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     tensors = {f"model.{name}": tensor for name, tensor in gather_weights(model).items()}
-    for parameter, state in optimizer.state.items():
-        for kind, value in state.items():
-            tensors[f"optimizer.{kind}.{names[cast(nn.Parameter, parameter)]}"] = whole(value)
+    for parameter, name in names.items():
+        # Putting parts together is done by all ranks at once, so all must go through them in the same order.
+        for kind, value in sorted(optimizer.state.get(parameter, {}).items()):
+            tensors[f"optimizer.{kind}.{name}"] = whole(value)
     return tensors
 
 
@@ -159,4 +188,7 @@ def restore_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, tensors:
 def part_of(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor, laid out over the ranks as another is."""
     tensor = tensor.to(like.device)
-    return distribute_tensor(tensor, like.device_mesh, like.placements) if isinstance(like, DTensor) else tensor
+    if not isinstance(like, DTensor):
+        return tensor
+    # Every rank has the whole tensor and takes its part: nothing is sent.
+    return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)

@@ -126,6 +126,9 @@ def describe(kind: str, values: dict[str, Any]) -> str:
         return values["message"]
     said = [f"held out: loss {values['masked_token_loss']:.3f}, masked tokens {values['masked_token_accuracy']:.1%}"]
     for name in (key.removesuffix("_low") for key in values if key.endswith("_low")):
-        accuracy, low, high, shallow = (values[f"{name}_{what}"] for what in ("accuracy", "low", "high", "shallow"))
-        said.append(f"{name.replace('_', ' ')} {accuracy:.1%} [{low:.1%}, {high:.1%}] (shallow {shallow:.1%})")
+        accuracy, low, high, shallow, majority = (
+            values[f"{name}_{what}"] for what in ("accuracy", "low", "high", "shallow", "majority")
+        )
+        beside = f"(shallow {shallow:.1%}, majority {majority:.1%})"
+        said.append(f"{name.replace('_', ' ')} {accuracy:.1%} [{low:.1%}, {high:.1%}] {beside}")
     return ", ".join(said)

@@ -38,12 +38,22 @@ def time_step(training: Training, ranks: Ranks, first_step: int = 0) -> float:
         for _ in range(number):
             start = time.perf_counter()
             loop.step = first_step  # the rate, the depth and the length of that step
-            loop.take_step(next(batches), [])
+            loop.take_step(batches, [])
             seconds.append(time.perf_counter() - start)
         return ranks.add_up([statistics.median(seconds)])[0] / ranks.num_ranks
 
     number = min(MOST, max(FEWEST, round(SECONDS / take(WARM_STEPS))))
     return take(number)
+
+
+def time_evaluation(training: Training, ranks: Ranks) -> float:
+    """Seconds of an evaluation, but for the first, which may prepare what the others use."""
+    if training.evaluate is None:
+        return 0.0
+    for _ in range(2):
+        start = time.perf_counter()
+        training.evaluate(training.model)
+    return ranks.add_up([time.perf_counter() - start])[0] / ranks.num_ranks
 
 
 def measure_peak(seconds: float = 0.3) -> float:

@@ -22,7 +22,7 @@ CONFIG = EncoderConfig(
 )  # fmt: skip
 
 
-def make_batch(step: int, num_sequences: int = 8) -> Batch:
+def make_batch(step: int, num_sequences: int = 24) -> Batch:
     """Sequences of several lengths; what is hidden can be told from the token before it."""
     draw = torch.Generator().manual_seed(step)
     lengths = torch.randint(6, 20, (num_sequences,), generator=draw).tolist()
@@ -40,7 +40,7 @@ def make_batch(step: int, num_sequences: int = 8) -> Batch:
     )
 
 
-def batches_of(ranks: Ranks, num_sequences: int = 8) -> Callable[[int], Iterator[Batch]]:
+def batches_of(ranks: Ranks, num_sequences: int = 24) -> Callable[[int], Iterator[Batch]]:
     """Each rank's share of the same batches."""
 
     def batches(step: int) -> Iterator[Batch]:

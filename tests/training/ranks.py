@@ -3,6 +3,8 @@
 torchrun --nproc-per-node 2 -m tests.training.ranks FOLDER
 """
 
+import contextlib
+import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ from tests.training.made import make_batch, make_training, watch_training
 
 
 class PoisonedOnOneRank(Pretraining):
-    """Step 6 is no number on the last rank, and fine elsewhere."""
+    """Step 6, the seventh pass after the one that warms up, is no number on the last rank, and fine elsewhere."""
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks, self.calls = ranks, -1
@@ -31,7 +33,7 @@ class PoisonedOnOneRank(Pretraining):
     def measure(self, model: Model, batch: Batch) -> dict[str, Part]:
         self.calls += 1
         parts = super().measure(model, batch)
-        factor = float("nan") if self.calls == 5 and self.ranks.rank == self.ranks.num_ranks - 1 else 1.0
+        factor = float("nan") if self.calls == 6 and self.ranks.rank == self.ranks.num_ranks - 1 else 1.0
         return parts | {"masked_token": parts["masked_token"]._replace(total=parts["masked_token"].total * factor)}
 
 
@@ -46,7 +48,7 @@ def cases(ranks: Ranks, folder: Path) -> Iterator[tuple[str, Callable[[], tuple[
     yield "ddp in pieces", lambda: (make_training(ranks, loop=replace(settings, micro_sequences=2)), None)
     yield "ddp, adamw", lambda: (make_training(ranks, optimizer=OptimizerConfig(optimizer="adamw")), None)
     yield "poisoned", lambda: (make_training(ranks, objective=PoisonedOnOneRank(ranks)), None)
-    yield "saved", lambda: (make_training(ranks, steps=20, loop=replace(settings, save_every=7)), folder / "saved")
+    yield "saved", lambda: (make_training(ranks, loop=replace(settings, save_every=7)), folder / "saved")
     yield "one to two", lambda: (make_training(ranks), folder / "saved by one")
     if ranks.num_ranks > 1:
         fsdp = replace(settings, parallel="fsdp")
@@ -77,17 +79,45 @@ def run_all(ranks: Ranks, folder: Path) -> dict[str, Any]:
         with note_failure(name, results):
             training, checkpoints = make()
             _, notes = watch_training(training, checkpoints, ranks)
-            weights = gather_weights(training.model)
-            results[name] = {
-                "lines": notes.lines,
-                "weights": {key: float(tensor.double().abs().sum()) for key, tensor in weights.items()},
-            }
+            results[name] = describe(training, notes.lines)
+    return results
+
+
+def describe(training: Training, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    weights = gather_weights(training.model)
+    return {
+        "lines": lines,
+        "weights": {key: float(tensor.double().abs().sum()) for key, tensor in weights.items()},
+        "bytes": hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in weights.values())).hexdigest(),
+    }
+
+
+def stop_at_twelve(model: Model, step: int) -> None:
+    if step == 12:
+        raise InterruptedError
+
+
+def run_in_parts(ranks: Ranks, folder: Path, part: str, parallel: Any) -> dict[str, Any]:
+    """A run that nothing happens to and one that is cut off; or the rest of the latter, in a new process."""
+    loop = LoopConfig(log_every=1, save_every=5, parallel=parallel)
+    results: dict[str, Any] = {}
+    if part == "stopped":
+        straight = make_training(ranks, loop=loop)
+        _, notes = watch_training(straight, None, ranks)
+        results["straight"] = describe(straight, notes.lines)
+        with contextlib.suppress(InterruptedError):
+            watch_training(make_training(ranks, loop=loop, begin_step=stop_at_twelve), folder / "cut off", ranks)
+    else:
+        resumed = make_training(ranks, loop=loop)
+        _, notes = watch_training(resumed, folder / "cut off", ranks)
+        results["resumed"] = describe(resumed, notes.lines)
     return results
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     with join_ranks() as joined:
-        made = run_all(joined, Path(sys.argv[1]))
+        target, what, *how = Path(sys.argv[1]), *sys.argv[2:]
+        made = run_all(joined, target) if what == "all" else run_in_parts(joined, target, what, how[0])
         if joined.is_first:
-            Path(sys.argv[1], "results.json").write_text(json.dumps(made))
+            Path(target, f"{what}.json").write_text(json.dumps(made))
