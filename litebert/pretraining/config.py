@@ -141,6 +141,12 @@ def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Sta
     return stages
 
 
+def count_sequences(stages: Sequence[Stage], steps: int) -> int:
+    """How many sequences a run sees."""
+    last = stages[-1]
+    return last.first_sequence + (steps - last.first_step) * last.num_sequences
+
+
 def check_stages(stages: Sequence[Stage], pairs: PairConfig, num_devices: int) -> None:
     """Refuses stages that could not be run, before the first of them is."""
     for stage in stages:

@@ -38,6 +38,7 @@ from litebert.pretraining.config import (
     change_encoder,
     check_encoder,
     check_stages,
+    count_sequences,
     list_heads,
     make_schedule,
     plan_stages,
@@ -55,6 +56,9 @@ from litebert.training.parallel import Ranks, gather_weights
 from litebert.training.progress import watch_run
 from litebert.training.schedule import scale_from_paper
 from litebert.training.timing import measure_peak, time_evaluation, time_step
+
+FREE = ("loop", "checkpointing", "evaluation_sequences")
+"""What may change when a run is gone on with; of the loop, what does not change what is learned."""
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +113,7 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     if has_begun:
         before = from_dict(PretrainConfig, read_json(stored))
         agree_with(config, before, str(run))
-        config = replace(before, loop=config.loop)
+        config = replace(before, **{name: getattr(config, name) for name in FREE})
     corpora, weights = open_mixture(config.corpora)
     data = describe_data(config.corpora, corpora)
     if has_begun:
@@ -118,15 +122,14 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
             f"the corpora of {run} have changed since it began; restore them, or start a new --run",
         )
     model = make_model(config, corpora[0])
-    training = make_training(config, model, corpora, weights, ranks)
+    stream = make_stream(config, model, corpora, weights, ranks)
+    training = make_training(config, model, stream, open_held_out(config, corpora, weights), ranks)
     if config.steps is None and config.minutes is not None:
-        training = make_training(
-            replace(config, steps=fit_minutes(config, training, ranks)), model, corpora, weights, ranks
-        )
+        config = replace(config, steps=fit_minutes(config, training, ranks))
+        stream = make_stream(config, model, corpora, weights, ranks)
+        training = replace(training, schedule=make_schedule(config, config.steps), **connect(stream))
     config = settle(config, training.schedule)
-    stages = plan_stages(config, model.config.num_layers, training.schedule.steps)
-    check_stages(stages, config.pairs, ranks.num_ranks)
-    return Prepared(config, training, stages, corpora, data)
+    return Prepared(config, training, list(stream.stages), corpora, data)
 
 
 def write_description(prepared: Prepared, run: Path, ranks: Ranks) -> None:
@@ -176,34 +179,44 @@ def check_vocabulary(folder: Path, model: Model, corpus: Corpus) -> None:
         )
 
 
-def make_training(
+def make_stream(
     config: PretrainConfig, model: Model, corpora: Sequence[Corpus], weights: Sequence[float], ranks: Ranks
-) -> Training:
-    schedule = make_schedule(config, config.steps)
-    stages = plan_stages(config, model.config.num_layers, schedule.steps)
+) -> Stream:
+    steps = make_schedule(config, config.steps).steps
+    stages = plan_stages(config, model.config.num_layers, steps)
+    check_stages(stages, config.pairs, ranks.num_ranks)
     masking = config.masking
     if masking.final_rate is not None and not masking.rate_sequences:
-        last = stages[-1]
-        total = last.first_sequence + (schedule.steps - last.first_step) * last.num_sequences
-        masking = replace(masking, rate_sequences=total)
-    stream = Stream(corpora, weights, stages=stages, pairs=config.pairs, masking=masking, seed=config.seed, ranks=ranks)
-    held_out = open_held_out(config, corpora, weights)
+        masking = replace(masking, rate_sequences=count_sequences(stages, steps))
+    return Stream(corpora, weights, stages=stages, pairs=config.pairs, masking=masking, seed=config.seed, ranks=ranks)
+
+
+def make_training(
+    config: PretrainConfig, model: Model, stream: Stream, held_out: HeldOut | None, ranks: Ranks
+) -> Training:
     return Training(
         model=model,
         objective=Pretraining(),
         optimizer=config.optimizer,
-        schedule=schedule,
+        schedule=make_schedule(config, config.steps),
         loop=config.loop,
-        batches=stream.batches,
-        begin_step=stream.begin_step,
-        observe=stream.observe,
-        extras=stream.hard_tokens.tensors if stream.hard_tokens is not None else {},
-        before_saving=stream.before_saving,
-        after_loading=stream.after_loading,
         evaluate=None if held_out is None else held_out.measure,
         seed=config.seed,
         peak=find_peak(config, ranks),
+        **connect(stream),
     )
+
+
+def connect(stream: Stream) -> dict[str, Any]:
+    """What a training asks of its stream."""
+    return {
+        "batches": stream.batches,
+        "begin_step": stream.begin_step,
+        "observe": stream.observe,
+        "extras": stream.hard_tokens.tensors if stream.hard_tokens is not None else {},
+        "before_saving": stream.before_saving,
+        "after_loading": stream.after_loading,
+    }
 
 
 def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Sequence[float]) -> HeldOut | None:
@@ -286,8 +299,7 @@ def describe_environment(ranks: Ranks) -> dict[str, Any]:
 def describe_run(prepared: Prepared) -> dict[str, str]:
     """What a run will do, in words, and from where each number comes that was not given."""
     config, schedule, encoder = prepared.config, prepared.training.schedule, prepared.training.model.config
-    last = prepared.stages[-1]
-    sequences = last.first_sequence + (schedule.steps - last.first_step) * last.num_sequences
+    sequences = count_sequences(prepared.stages, schedule.steps)
     epoch = sum(len(Pairs(corpus, config.pairs, config.seed)) for corpus in prepared.corpora)
     rule = scale_from_paper(config.num_sequences, schedule.steps)
     parameters = sum(count_parameters(encoder, config.pairs.num_pair_classes).values())

@@ -189,7 +189,8 @@ def test_a_sequence_is_hidden_alike_in_any_batch() -> None:
         ({"rate": 0.0}, "rate is 0; something must be predicted"),
         ({"rate": 1.5}, "rate is 1.5; it must be between 0 and 1"),
         ({"masked_share": 0.8, "random_share": 0.3}, "add up to 1.1; together they are at most 1"),
-        ({"final_rate": 0.1}, "a schedule needs both"),
+        ({"rate_sequences": 100}, "a schedule needs both"),
+        ({"hardness": 4.0}, "hardness is 4.0; it must be between 0 and 3"),
         ({"max_predictions": 0}, "max_predictions is 0; leave it out for no limit"),
     ],
 )

@@ -1,6 +1,7 @@
 import json
 import logging
 import shutil
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -229,3 +230,39 @@ def test_sequences_longer_than_the_model_are_refused(config: PretrainConfig, tmp
     config = replace(config, encoder=(*SMALL, "num_positions=16"))
     with pytest.raises(UserError, match="length is 32; the model has 16 positions"):
         prepare(config, tmp_path / "run", Ranks())
+
+
+def test_what_only_saves_memory_may_change_when_a_run_goes_on(config: PretrainConfig, tmp_path: Path) -> None:
+    config = replace(config, evaluation_sequences=0, loop=LoopConfig(save_every=5))
+    straight, run = tmp_path / "straight", tmp_path / "run"
+    pretrain(config, straight, Ranks())
+    prepared = prepare(config, run, Ranks())
+    prepared.training.begin_step = lambda model, step: signal.raise_signal(signal.SIGTERM) if step == 6 else None
+    assert carry_out(prepared, run, Ranks()).step == 7
+    resumed = prepare(replace(config, checkpointing="layers", loop=LoopConfig(micro_sequences=4)), run, Ranks())
+    assert resumed.training.model.encoder.checkpointing == "layers"
+    assert carry_out(resumed, run, Ranks()).step == 12
+    ours, theirs = (read_model(folder / "model").state_dict() for folder in (run, straight))
+    for name, tensor in ours.items():
+        torch.testing.assert_close(tensor, theirs[name], rtol=1e-3, atol=1e-4)
+
+
+def test_every_stage_is_checked_before_the_first_one_runs(config: PretrainConfig, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="length is 4; a sequence needs at least 8 tokens"):
+        prepare(replace(config, lengths=("16", "4@0.5", "32@0.8")), tmp_path / "run", Ranks())
+
+
+def test_checkpoints_without_a_config_are_not_written_over(config: PretrainConfig, tmp_path: Path) -> None:
+    pretrain(replace(config, evaluation_sequences=0), tmp_path / "run", Ranks())
+    (tmp_path / "run" / "config.json").unlink()
+    with pytest.raises(UserError, match="has checkpoints but no config.json; restore it"):
+        prepare(config, tmp_path / "run", Ranks())
+
+
+def test_batches_grow_in_stages(config: PretrainConfig, tmp_path: Path) -> None:
+    prepared = prepare(replace(config, batches=("2", "8@0.5"), evaluation_sequences=0), tmp_path / "run", Ranks())
+    batches = prepared.training.batches(0)
+    assert [next(batches).num_sequences for _ in range(12)] == [2] * 6 + [8] * 6
+    resumed = prepared.training.batches(7)
+    expected = prepared.training.batches(0)
+    assert next(resumed).token_ids_T.tolist() == [next(expected) for _ in range(8)][-1].token_ids_T.tolist()
