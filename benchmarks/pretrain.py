@@ -30,6 +30,7 @@ from rich.table import Table
 
 from litebert.corpus.baseline import restore
 from litebert.corpus.loader import Loader, open_mixture
+from litebert.corpus.pairs import PairConfig
 from litebert.models.folder import write_model
 from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import find_preset
@@ -63,8 +64,14 @@ class Options:
 def make_config(preset: str, corpus: str) -> PretrainConfig:
     config = find_recipe(preset)
     number = NUM_SEQUENCES.get(preset, config.num_sequences)
-    pairs = replace(config.pairs, length=LENGTH)
-    return replace(config, corpus=corpus, num_sequences=number, pairs=pairs, steps=100_000, evaluation_sequences=0)
+    return replace(
+        config,
+        corpus=corpus,
+        num_sequences=number,
+        pairs=PairConfig(length=LENGTH),
+        steps=100_000,
+        evaluation_sequences=0,
+    )
 
 
 def prepare_litebert(preset: str, corpus: str) -> Callable[[], int]:

@@ -133,7 +133,7 @@ def main() -> None:
     # Two layers of the block learn sooner than three; a shared model can be deepened later without new weights.
     call("pretrain", "--preset", "albert-nano", "--corpus", out / "corpus", "--run", run, "--minutes", options.minutes,
          "--encoder", "num_layers=2", "num_positions=128", "--num-sequences", options.num_sequences,
-         "--length", options.length, "--windows", "paragraph", "--seed", options.seed)  # fmt: skip
+         "--length", options.length, "--evaluation-sequences", 256, "--seed", options.seed)  # fmt: skip
     measured = [line for line in read_metrics(run) if line["kind"] == "evaluation"][-1]
     entropy = unigram_entropy(open_corpus(out / "corpus"), open_corpus(out / "corpus", "dev"))
     console.print(

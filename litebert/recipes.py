@@ -18,13 +18,16 @@ def paper(preset: str) -> PretrainConfig:
 
 
 def laptop(preset: str) -> PretrainConfig:
-    """A few processor cores: small steps taken often, short sequences, AdamW."""
+    """A few processor cores: small steps taken often, short sequences, AdamW.
+
+    Windows stay within paragraphs, where sentence order is soonest learned. The learning rate is for this batch.
+    """
     return PretrainConfig(
         preset=preset,
         num_sequences=12,
         minutes=45,
         learning_rate=1e-3,
-        pairs=PairConfig(length=128),
+        pairs=PairConfig(length=128, windows="paragraph"),
         optimizer=OptimizerConfig(optimizer="adamw", beta2=0.98),
     )
 

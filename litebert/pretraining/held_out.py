@@ -93,7 +93,9 @@ class PairTask:
         learned = measure(model, self.probed.batches(), keep_pooled=True)
         asked = measure(model, self.held_out.batches(), keep_pooled=True)
         assert learned.pooled_BD is not None and asked.pooled_BD is not None
-        return fit_probe(learned.pooled_BD, learned.pair_labels_B).predict(asked.pooled_BD)
+        # By then its answers no longer change, though its weights still do.
+        probe = fit_probe(learned.pooled_BD, learned.pair_labels_B, max_steps=100)
+        return probe.predict(asked.pooled_BD)
 
 
 class HeldOut:

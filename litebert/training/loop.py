@@ -320,7 +320,7 @@ class Loop:
         if self.training.evaluate is None:
             return False
         every = self.config.evaluate_every
-        every = max(1, self.schedule.steps // NUM_EVALUATIONS) if every is None else every
+        every = -(-self.schedule.steps // NUM_EVALUATIONS) if every is None else every
         return self.step == self.schedule.steps or bool(every and self.step % every == 0)
 
     def evaluate(self) -> None:
