@@ -13,12 +13,10 @@ import itertools
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from workers import start_worker
 
 from litebert.corpus.baseline import restore
 from litebert.corpus.loader import Loader, open_mixture
@@ -151,27 +150,13 @@ def work(side: str, preset: str, corpus: str, threads: str) -> None:
         print(json.dumps({"speed": speed, "peak": peak}), flush=True)
 
 
-@contextmanager
-def start_worker(side: str, preset: str, options: Options) -> Iterator[Callable[[float], dict[str, float]]]:
-    command = [sys.executable, __file__, "--worker", side, preset, str(options.corpus), str(options.threads)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
-        assert process.stdin is not None and process.stdout is not None
-
-        def turn(seconds: float) -> dict[str, float]:
-            print(seconds, file=process.stdin, flush=True)
-            return json.loads(process.stdout.readline())
-
-        yield turn
-        process.stdin.close()
-
-
 def compare(preset: str, options: Options) -> dict[str, float]:
     with (
-        start_worker("litebert", preset, options) as ours,
-        start_worker("transformers", preset, options) as theirs,
+        start_worker(__file__, "litebert", preset, str(options.corpus), str(options.threads)) as ours,
+        start_worker(__file__, "transformers", preset, str(options.corpus), str(options.threads)) as theirs,
     ):
-        ours(1.0), theirs(1.0)
-        turns = [(ours(options.seconds), theirs(options.seconds)) for _ in range(options.rounds)]
+        ours("1"), theirs("1")
+        turns = [(ours(str(options.seconds)), theirs(str(options.seconds))) for _ in range(options.rounds)]
     ratios = [mine["speed"] / other["speed"] for mine, other in turns]
     return {
         "litebert": statistics.median(mine["speed"] for mine, _ in turns),

@@ -12,12 +12,10 @@ import json
 import random
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -26,13 +24,16 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
+from workers import start_worker
 
 from litebert.batch import Batch
 from litebert.models.encoder import Checkpointing, EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
 from litebert.training.allocator import keep_freed_memory
+from litebert.training.costs import count_flops
 from litebert.training.losses import pretraining_loss
+from litebert.training.timing import measure_peak
 
 PADDED_SHARE = 0.1
 
@@ -93,15 +94,6 @@ def make_batch(row: Row) -> Batch:
         predicted_ids_P=token_ids_T[predicted_P],
         pair_labels_B=torch.randint(0, 2, (len(lengths),)),
     )
-
-
-def count_flops(row: Row, batch: Batch) -> int:
-    """Useful matrix products of a step: real tokens, predicted positions, and a backward pass of twice the forward."""
-    config = row.config
-    encoder = sum(length * config.flops_per_token(length) for length in batch.lengths)
-    assert batch.predicted_positions_P is not None
-    head = len(batch.predicted_positions_P) * 2 * config.embedding_size * (config.hidden_size + config.vocab_size)
-    return 3 * (encoder + head)
 
 
 def prepare_litebert(folder: Path, batch: Batch, checkpointing: Checkpointing) -> Callable[[], float]:
@@ -165,42 +157,18 @@ def work(side: str, name: str, folder: str, threads: str) -> None:
         print(json.dumps({"seconds": seconds, "loss": loss, "peak": peak}), flush=True)
 
 
-@contextmanager
-def start_worker(side: str, name: str, folder: str, threads: int) -> Iterator[Callable[[], dict[str, float]]]:
-    command = [sys.executable, __file__, "--worker", side, name, folder, str(threads)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
-        assert process.stdin is not None and process.stdout is not None
-
-        def step() -> dict[str, float]:
-            print(file=process.stdin, flush=True)
-            return json.loads(process.stdout.readline())
-
-        yield step
-        process.stdin.close()
-
-
-def measure_peak() -> float:
-    """The machine's fp32 matrix-product speed right now, in FLOP/s: the best of a few large products."""
-    matrix = torch.randn(2048, 2048)
-    out = torch.empty_like(matrix)
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        torch.mm(matrix, matrix, out=out)
-        times.append(time.perf_counter() - start)
-    return 2 * 2048**3 / min(times)
-
-
 def compare(name: str, options: Options) -> dict[str, float]:
     row, batch = ROWS[name], make_batch(ROWS[name])
+    assert batch.predicted_ids_P is not None
+    flops = count_flops(row.config, batch.lengths, len(batch.predicted_ids_P))
     measured: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
     peaks = []
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
         write_model(Model(row.config, PRETRAINING), folder)
         with (
-            start_worker("litebert", name, folder, options.threads) as ours,
-            start_worker("transformers", name, folder, options.threads) as theirs,
+            start_worker(__file__, "litebert", name, folder, str(options.threads)) as ours,
+            start_worker(__file__, "transformers", name, folder, str(options.threads)) as theirs,
         ):
             first = ours()["loss"], theirs()["loss"]
             assert abs(first[0] - first[1]) < 1e-4, f"the two compute different losses: {first}"
@@ -213,7 +181,7 @@ def compare(name: str, options: Options) -> dict[str, float]:
     for side, steps in measured.items():
         seconds = statistics.median(step["seconds"] for step in steps)
         figures[f"{side}_tokens_per_second"] = batch.num_tokens / seconds
-        figures[f"{side}_share_of_peak"] = count_flops(row, batch) / seconds / peak
+        figures[f"{side}_share_of_peak"] = flops / seconds / peak
         figures[f"{side}_peak_gib"] = steps[-1]["peak"] / 2**30
     ratios = [b["seconds"] / a["seconds"] for a, b in zip(*measured.values(), strict=True)]
     figures |= {"ratio": statistics.median(ratios), "ratio_low": min(ratios), "ratio_high": max(ratios)}

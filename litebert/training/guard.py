@@ -3,6 +3,8 @@
 import math
 import statistics
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from litebert.config import UserError
 
@@ -45,10 +47,10 @@ class Guard:
         return reason
 
     @property
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         return {"norms": list(self.norms), "num_in_a_row": self.num_in_a_row, "num_skipped": self.num_skipped}
 
-    def restore(self, state: dict[str, object]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         self.norms.clear()
-        self.norms.extend(state["norms"])  # type: ignore[arg-type]
-        self.num_in_a_row, self.num_skipped = state["num_in_a_row"], state["num_skipped"]  # type: ignore[assignment]
+        self.norms.extend(state["norms"])
+        self.num_in_a_row, self.num_skipped = state["num_in_a_row"], state["num_skipped"]

@@ -39,6 +39,7 @@ from litebert.training.parallel import (
 from litebert.training.schedule import ScheduleConfig
 
 STATE_FORMAT = 1
+PRIME = 1_000_003
 NUM_EVALUATIONS = 10
 """Of a run, unless it says otherwise."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -240,7 +241,7 @@ class Loop:
             self.tell("event", message=change)
         counts, stopped_by, must_save = self.agree(batch, caught)
         # Dropout's draws belong to the step, not to what was drawn before it.
-        torch.manual_seed(hash((self.training.seed, index, self.ranks.rank)))
+        torch.manual_seed(((self.training.seed * PRIME + index) * PRIME + self.ranks.rank) % (1 << 63))
         for group in self.optimizer.param_groups:
             group["lr"] = self.schedule.rate(index)
         made = self.propagate(batch, counts)
