@@ -276,16 +276,16 @@ def test_a_tensor_whose_name_names_no_file_is_refused(tmp_path: Path, name: str)
 
 @pytest.fixture
 def small_files() -> Iterator[None]:
-    """The system refuses to write more than 4096 bytes into a file."""
+    """The system refuses to write more than 16 MiB into a file: the limit is also that of the log of the tests."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 20, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_file_that_the_system_cuts_off_leaves_the_old_checkpoint(folder: Path, small_files: None) -> None:
     with pytest.raises(UserError) as caught:
-        save_checkpoint(folder, 300, {"model.weight": torch.ones(5000)}, {})
+        save_checkpoint(folder, 300, {"model.weight": torch.ones(5 << 20)}, {})
     said = f"the checkpoint {folder}/step_00000300 cannot be written (File too large); the last good checkpoint, "
     assert str(caught.value).startswith(f"{said}step_00000200, is intact: free space")
     assert names(folder) == ["latest", "step_00000100", "step_00000200"]
@@ -294,7 +294,7 @@ def test_a_file_that_the_system_cuts_off_leaves_the_old_checkpoint(folder: Path,
 
 def test_without_an_old_checkpoint_the_failure_says_so(tmp_path: Path, small_files: None) -> None:
     with pytest.raises(UserError, match="there is no good checkpoint yet: free space"):
-        save_checkpoint(tmp_path / "new", 300, {"model.weight": torch.ones(5000)}, {})
+        save_checkpoint(tmp_path / "new", 300, {"model.weight": torch.ones(5 << 20)}, {})
     assert names(tmp_path / "new") == []
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UserError, match="cannot be written .*(exists|directory)"):
