@@ -53,7 +53,7 @@ from litebert.training.timing import measure_peak, time_step
 
 SAMPLE = 2048
 """How many sequences tell the lengths of all."""
-TIMED_SECONDS = 1.0
+TIMED_SECONDS = 4.0
 """About the longest step that is timed; of longer ones, a part is."""
 USUAL_SHARE = 0.5
 """Of this machine's peak, to guess how much work makes a step that long."""
