@@ -24,9 +24,8 @@ FOLDER = Path(__file__).parent / "commands"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exits with 0 when done, 2 when the user can correct what was wrong, 130 when interrupted."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
-    if given[:1] == [
-        "--"
-    ]:  # torchrun -m litebert -- pretrain: what keeps torchrun from reading our options hands it on
+    # Of `torchrun -m litebert -- pretrain`: torchrun stops reading options there, and hands it on.
+    if given[:1] == ["--"]:
         del given[0]
     name, *rest = given or ["--help"]
     logging.basicConfig(format="litebert: %(message)s")
@@ -88,7 +87,7 @@ def read_options(options: type[Any], name: str, help_text: str, arguments: list[
                 default=default,
                 prog=f"litebert {name}",
                 description=help_text,
-                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
             )
     except SystemExit as error:
         if error.code == 0:

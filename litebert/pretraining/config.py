@@ -16,6 +16,9 @@ from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
 from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
 
+FREE = ("loop", "checkpointing", "evaluation_sequences")
+"""What may change when a run is gone on with; of the loop, what does not change what is learned."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PretrainConfig:
@@ -83,13 +86,10 @@ class PretrainConfig:
         return list(self.mix) or [f"{self.corpus}=1"]
 
     @property
-    def differences_that_matter(self) -> dict[str, Any]:
-        """What two runs must have in common to be one."""
-        content = dataclasses.asdict(self)
-        loop = content.pop("loop")
-        for free in ("checkpointing", "evaluation_sequences"):
-            del content[free]
-        return content | {name: loop[name] for name in ("precision", "guard_factor")}
+    def fixed(self) -> dict[str, Any]:
+        """What must be the same when a run is gone on with."""
+        content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
+        return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
 
 
 def change_encoder(config: EncoderConfig, changes: Sequence[str]) -> EncoderConfig:
@@ -132,17 +132,14 @@ def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Sta
     stages: list[Stage] = []
     for first in sorted({*depths.starts(steps), *lengths.starts(steps), *batches.starts(steps)}):
         length = lengths.at(first, steps)
-        seen = 0
-        if stages:
-            last = stages[-1]
-            seen = last.first_sequence + (first - last.first_step) * last.num_sequences
+        seen = count_sequences(stages, first) if stages else 0
         number = batches.at(first, steps) * config.pairs.length // length
         stages.append(Stage(first, seen, length, number, depths.at(first, steps)))
     return stages
 
 
 def count_sequences(stages: Sequence[Stage], steps: int) -> int:
-    """How many sequences a run sees."""
+    """How many sequences are seen in so many steps, the last of which are in the last stage."""
     last = stages[-1]
     return last.first_sequence + (steps - last.first_step) * last.num_sequences
 
@@ -213,7 +210,7 @@ def settle(config: PretrainConfig, schedule: ScheduleConfig) -> PretrainConfig:
 
 def agree_with(given: PretrainConfig, stored: PretrainConfig, where: str) -> None:
     """Refuses to go on with a run under another config; what is left open in the one given is as in the stored one."""
-    asked, before = given.differences_that_matter, stored.differences_that_matter
+    asked, before = given.fixed, stored.fixed
     for name in ("steps", "learning_rate", "warmup_steps", "minutes"):
         if asked[name] is None:
             asked[name] = before[name]

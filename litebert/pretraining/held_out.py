@@ -23,8 +23,8 @@ from litebert.models.heads import Model
 from litebert.training.evaluation import Question, fit_probe, interval_by_document, measure, restrict_logits
 
 BATCH_SIZE = 32
-PROBE_SEQUENCES = 2
-"""For each one that is asked of."""
+PROBED_FOR_EACH = 2
+"""How many sequences a probe learns from for each one that it is asked of."""
 BASELINE_SEQUENCES = 20_000
 
 
@@ -52,7 +52,7 @@ class PairTask:
 
     def __init__(self, question: Question, held_out: Sample, train: Loader) -> None:
         self.question, self.held_out, self.train = question, held_out, train
-        self.probed = Sample(train, PROBE_SEQUENCES * held_out.num_sequences)
+        self.probed = Sample(train, PROBED_FOR_EACH * held_out.num_sequences)
 
     @cached_property
     def shallow(self) -> float:

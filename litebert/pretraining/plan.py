@@ -81,9 +81,8 @@ class Place:
     """Of a device, in bytes."""
     program: float
     """What a process needs beside its model."""
-    peak: float | None
     speed: float
-    """What is reached of it, in FLOP/s."""
+    """What is reached, in FLOP/s."""
     bandwidth: float
     price: float | None
     origin: str
@@ -206,7 +205,6 @@ def find_places(request: Request, encoder: EncoderConfig, sources: list[Source])
         name=name,
         memory=device.memory,
         program=0,
-        peak=peak,
         speed=device.share * peak,
         bandwidth=device.bandwidth(request.devices),
         price=device.price if request.price is None else request.price,
@@ -243,7 +241,6 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
                 name="this machine",
                 memory=memory,
                 program=program,
-                peak=peak,
                 speed=speed,
                 bandwidth=OWN_NETWORK,
                 price=request.price,

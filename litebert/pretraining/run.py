@@ -32,6 +32,7 @@ from litebert.models.folder import read_model, write_model
 from litebert.models.heads import Model
 from litebert.presets import find_preset
 from litebert.pretraining.config import (
+    FREE,
     PretrainConfig,
     Stage,
     agree_with,
@@ -56,9 +57,6 @@ from litebert.training.parallel import Ranks, gather_weights
 from litebert.training.progress import watch_run
 from litebert.training.schedule import scale_from_paper
 from litebert.training.timing import measure_peak, time_evaluation, time_step
-
-FREE = ("loop", "checkpointing", "evaluation_sequences")
-"""What may change when a run is gone on with; of the loop, what does not change what is learned."""
 
 logger = logging.getLogger(__name__)
 

@@ -78,7 +78,11 @@ class Stream:
         if number == 0 or step != stage.first_step:
             return None
         before = self.stages[number - 1]
-        changes = {"layers": (before.num_layers, stage.num_layers), "tokens a sequence": (before.length, stage.length)}
+        changes = {
+            "layers": (before.num_layers, stage.num_layers),
+            "tokens a sequence": (before.length, stage.length),
+            "tokens a step": (before.length * before.num_sequences, stage.length * stage.num_sequences),
+        }
         return ", ".join(f"from {old} to {new} {what}" for what, (old, new) in changes.items() if old != new)
 
     def gather_news(self) -> None:

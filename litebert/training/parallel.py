@@ -78,11 +78,6 @@ class Ranks:
             raise error
         require(not failed, "the first rank cannot go on, and says why")
 
-    def wait(self) -> None:
-        """Until all ranks are here."""
-        if self.num_ranks > 1:
-            dist.barrier()
-
 
 @contextlib.contextmanager
 def join_ranks() -> Iterator[Ranks]:
