@@ -42,6 +42,14 @@ class Batch:
     pair_labels_B: Tensor | None = None
     """How each sequence's two segments relate: 0 in order, 1 swapped (ALBERT) or unrelated (BERT); `NO_LABEL` if it has
     only one."""
+    labels_BX: Tensor | None = None
+    """What is to be said of each sequence: a class, a number, whether it is the right choice; or a row of 0 and 1."""
+    token_labels_T: Tensor | None = None
+    """The class of each token; `NO_LABEL` where it has none."""
+    spans_BX: Tensor | None = None
+    """The first and last token of each sequence's answer, counted within it; 0 and 0 where it has none."""
+    allowed_T: Tensor | None = None
+    """Where an answer may lie."""
 
     def __post_init__(self) -> None:
         require(self.lengths and min(self.lengths) > 0, "a batch needs at least one sequence, and none may be empty")
@@ -139,25 +147,27 @@ class Batch:
     def split(self, num_sequences: int) -> list["Batch"]:
         """The same sequences in batches of so many; the last may have fewer."""
         bounds = [*range(0, self.num_sequences, num_sequences), self.num_sequences]
-        return [self.slice(start, stop) for start, stop in itertools.pairwise(bounds)]
+        return [self.take(start, stop) for start, stop in itertools.pairwise(bounds)]
 
-    def slice(self, start: int, stop: int) -> "Batch":
+    def take(self, start: int, stop: int) -> "Batch":
         """The sequences from `start` up to but without `stop`, with what is to be predicted of them."""
         begin, end = sum(self.lengths[:start]), sum(self.lengths[:stop])
-        positions_P, ids_P = self.predicted_positions_P, self.predicted_ids_P
-        if positions_P is not None and ids_P is not None:
-            first, last = torch.searchsorted(
-                positions_P, torch.tensor([begin, end], device=positions_P.device)
-            ).tolist()
-            positions_P, ids_P = positions_P[first:last] - begin, ids_P[first:last]
-        return Batch(
-            lengths=self.lengths[start:stop],
-            token_ids_T=self.token_ids_T[begin:end],
-            segment_ids_T=self.segment_ids_T[begin:end],
-            predicted_positions_P=positions_P,
-            predicted_ids_P=ids_P,
-            pair_labels_B=None if self.pair_labels_B is None else self.pair_labels_B[start:stop],
-        )
+        places = {"B": slice(start, stop), "T": slice(begin, end), "P": self.find_predicted(begin, end)}
+        sliced: dict[str, Any] = {
+            field.name: value[places[field.name.rsplit("_", 1)[1][0]]]
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        if self.predicted_positions_P is not None:
+            sliced["predicted_positions_P"] = sliced["predicted_positions_P"] - begin
+        return Batch(lengths=self.lengths[start:stop], **sliced)
+
+    def find_predicted(self, begin: int, end: int) -> slice:
+        """Which of the predicted positions lie between two places of T."""
+        if self.predicted_positions_P is None:
+            return slice(None)
+        bounds = torch.tensor([begin, end], device=self.predicted_positions_P.device)
+        return slice(*torch.searchsorted(self.predicted_positions_P, bounds).tolist())
 
     def to(self, device: torch.device | str) -> "Batch":
         moved: dict[str, Any] = {

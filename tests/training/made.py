@@ -46,7 +46,7 @@ def batches_of(ranks: Ranks, num_sequences: int = 24) -> Callable[[int], Iterato
     def batches(step: int) -> Iterator[Batch]:
         size = num_sequences // ranks.num_ranks
         while True:
-            yield make_batch(step, num_sequences).slice(ranks.rank * size, (ranks.rank + 1) * size)
+            yield make_batch(step, num_sequences).take(ranks.rank * size, (ranks.rank + 1) * size)
             step += 1
 
     return batches
