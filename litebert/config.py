@@ -92,6 +92,15 @@ def fits(value: object, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
+def refuse_changes(asked: Mapping[str, Any], before: Mapping[str, Any], where: object) -> None:
+    """Refuses to go on with a run under another config than the one it began with."""
+    changes = [f"{name} {before[name]!r} -> {asked[name]!r}" for name in before if asked[name] != before[name]]
+    require(
+        not changes,
+        f"{where} is a run with another config ({'; '.join(changes)}); give the same to go on with it, or a new --run",
+    )
+
+
 def type_name(hint: Any) -> str:
     if typing.get_origin(hint) is typing.Literal:
         return "one of " + ", ".join(map(repr, typing.get_args(hint)))

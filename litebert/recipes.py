@@ -28,7 +28,7 @@ def laptop(preset: str) -> PretrainConfig:
         minutes=45,
         learning_rate=1e-3,
         pairs=PairConfig(length=128, windows="paragraph"),
-        optimizer=OptimizerConfig(optimizer="adamw", beta2=0.98),
+        optimizer=OptimizerConfig(optimizer="adamw", beta2=0.98, pooler_rate=0.1),
     )
 
 

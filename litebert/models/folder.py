@@ -207,8 +207,8 @@ def enumerate_names(names: list[str], most: int = 8) -> str:
 
 def exchange_heads(state: dict[str, Tensor], held: list[HeadConfig], model: Model, path: Path) -> dict[str, Tensor]:
     """The state of `model`: what the folder holds of it, and new weights for the rest, which is said."""
-    sizes = {head.kind: head.num_classes for head in held}
-    kept = [kind for kind, head in model.head_configs.items() if sizes.get(kind) == head.num_classes]
+    classes = {head.kind: (head.num_classes, head.labels) for head in held}
+    kept = [kind for kind, head in model.head_configs.items() if classes.get(kind) == (head.num_classes, head.labels)]
     new: dict[str, nn.Module] = {
         f"heads.{kind}": make_head(model.config, head) for kind, head in model.head_configs.items() if kind not in kept
     }

@@ -29,6 +29,8 @@ class HeadConfig:
     """On what a fine-tuning head sees, as in the paper; the two pre-training heads and `span` have none."""
     labels: tuple[str, ...] = ()
     """The classes' names, if they have any."""
+    several: bool = False
+    """Whether any number of the `classes` may be right at once, each a question of its own."""
 
     def __post_init__(self) -> None:
         require(self.num_classes >= 1, f"num_classes is {self.num_classes}; it must be at least 1")

@@ -46,6 +46,7 @@ UNSUPPORTED: dict[str, Any] = {
     "net_structure_type": 0,
     "pruned_heads": {},
 }
+SEVERAL = "multi_label_classification"
 CLASS_SUFFIXES: dict[str, HeadKind] = {
     "ForSequenceClassification": "classes",
     "ForMultipleChoice": "choice",
@@ -172,7 +173,8 @@ def read_head_configs(content: Mapping[str, Any], family: Family, tensors: Mappi
         has_classes = kind in ("pair", "classes", "token_classes")
         num_classes = len(tensors[mark]) if has_classes else 2
         labels = read_labels(content, num_classes) if kind in ("classes", "token_classes") else ()
-        values = {"kind": kind, "num_classes": num_classes, "dropout": dropout, "labels": labels}
+        several = kind == "classes" and content.get("problem_type") == SEVERAL
+        values = {"kind": kind, "num_classes": num_classes, "dropout": dropout, "labels": labels, "several": several}
         heads.append(from_dict(HeadConfig, values))
     return heads
 
@@ -236,8 +238,8 @@ def write_labels(heads: Mapping[HeadKind, HeadConfig]) -> dict[str, Any]:
         "id2label": {str(index): label for index, label in enumerate(labels)},
         "label2id": {label: index for index, label in enumerate(labels)},
     }
-    if head.kind == "classes" and head.num_classes == 1:
-        content["problem_type"] = "regression"
+    if head.kind == "classes" and (head.several or head.num_classes == 1):
+        content["problem_type"] = SEVERAL if head.several else "regression"
     return content
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from litebert.config import UserError, check_fields, check_values, nearest, override, require
+from litebert.config import UserError, check_fields, check_values, nearest, override, refuse_changes, require
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
@@ -214,8 +214,4 @@ def agree_with(given: PretrainConfig, stored: PretrainConfig, where: str) -> Non
     for name in ("steps", "learning_rate", "warmup_steps", "minutes"):
         if asked[name] is None:
             asked[name] = before[name]
-    changes = [f"{name} {before[name]!r} -> {asked[name]!r}" for name in before if asked[name] != before[name]]
-    require(
-        not changes,
-        f"{where} is a run with another config ({'; '.join(changes)}); give the same to go on with it, or a new --run",
-    )
+    refuse_changes(asked, before, where)

@@ -13,7 +13,6 @@ import hashlib
 import itertools
 import json
 import logging
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from litebert import __version__
 from litebert.config import from_dict, read_json, require
 from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
@@ -51,6 +49,7 @@ from litebert.pretraining.stream import Stream
 from litebert.text.vocabulary import copy_vocabulary, find_file, open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.costs import count_parameters
+from litebert.training.environment import describe_environment
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks, gather_weights
@@ -198,7 +197,7 @@ def make_training(
         optimizer=config.optimizer,
         schedule=make_schedule(config, config.steps),
         loop=config.loop,
-        evaluate=None if held_out is None else held_out.measure,
+        evaluate=None if held_out is None else lambda trained, step: held_out.measure(trained),
         seed=config.seed,
         peak=find_peak(config, ranks),
         **connect(stream),
@@ -278,20 +277,6 @@ def describe_data(names: Sequence[str], corpora: Sequence[Corpus]) -> dict[str, 
             {"path": name, "sha256": digest, "tokens": corpus.num_tokens, "documents": corpus.num_documents}
         )
     return {"corpora": described, "vocabulary": corpora[0].vocabulary.fingerprint}
-
-
-def describe_environment(ranks: Ranks) -> dict[str, Any]:
-    return {
-        "litebert": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),
-        "ranks": ranks.num_ranks,
-        "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else "cpu",
-    }
 
 
 def describe_run(prepared: Prepared) -> dict[str, str]:

@@ -104,7 +104,10 @@ class Training:
     """Called on all ranks before the first one's extras are saved."""
     after_loading: Callable[[], None] = lambda: None
     """Called on all ranks when they have those extras back."""
-    evaluate: Callable[[Model], Mapping[str, float]] | None = None
+    evaluate: Callable[[Model, int], Mapping[str, float]] | None = None
+    """What is measured after a step."""
+    is_finished: Callable[[int], bool] = lambda step: False
+    """Whether a run needs no more than its first so many steps; asked before each."""
     seed: int = 0
     peak: float | None = None
     """What the machine can do at best, in FLOP/s, to tell how much of it is used."""
@@ -211,15 +214,18 @@ class Loop:
             stopped_by = None
             if isinstance(self.learner, nn.parallel.DistributedDataParallel):
                 batches = self.warm_up(batches)
-            while self.step < self.schedule.steps and stopped_by is None:
+            while not self.is_done() and stopped_by is None:
                 stopped_by, must_save = self.take_step(batches, caught)
                 if self.step % self.config.log_every == 0:
                     self.log()
                 if self.is_evaluation_due():
                     self.evaluate()
-                if must_save or stopped_by is not None or self.step == self.schedule.steps:
+                if must_save or stopped_by is not None or self.is_done():
                     self.save()
         return Outcome(self.step, stopped_by, self.guard.num_skipped)
+
+    def is_done(self) -> bool:
+        return self.step >= self.schedule.steps or self.training.is_finished(self.step)
 
     def warm_up(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """One pass of which nothing is kept, before the first step that a process takes.
@@ -243,7 +249,7 @@ class Loop:
         # Dropout's draws belong to the step, not to what was drawn before it.
         torch.manual_seed(((self.training.seed * PRIME + index) * PRIME + self.ranks.rank) % (1 << 63))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.schedule.rate(index)
+            group["lr"] = self.schedule.rate(index) * group["rate_scale"]
         made = self.propagate(batch, counts)
         norm = self.clip()
         reason = self.guard.refuses(norm)
@@ -301,12 +307,13 @@ class Loop:
         values = {"steps": 1.0, "gradient_norm": norm, "loss": 0.0}
         names = list(made[0])
         mine = [float(sum(parts[name].total for parts in made)) for name in names]
-        mine += [float(sum(parts[name].num_right for parts in made)) for name in names]  # type: ignore[misc]
+        mine += [float(sum(parts[name].num_right or 0 for parts in made)) for name in names]
         totals = self.ranks.add_up(mine)
         for name, total, right in zip(names, totals[: len(names)], totals[len(names) :], strict=True):
             values[f"{name}_loss"] = total / max(1.0, counts[name])
             values["loss"] += values[f"{name}_loss"]
-            values |= {f"{name}_right": right, f"{name}_count": counts[name]}
+            if made[0][name].num_right is not None:
+                values |= {f"{name}_right": right, f"{name}_count": counts[name]}
         self.meter.add(**values)
 
     def log(self) -> None:
@@ -327,7 +334,7 @@ class Loop:
     def evaluate(self) -> None:
         assert self.training.evaluate is not None
         with whole_weights(self.learner):
-            values = self.training.evaluate(self.model)
+            values = self.training.evaluate(self.model, self.step)
         self.model.train()
         self.tell("evaluation", **values)
 

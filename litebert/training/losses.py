@@ -1,4 +1,4 @@
-"""What training minimises.
+"""What pre-training minimises; `answer_losses.py` has what fine-tuning does.
 
 A loss is made of parts, each a sum over what it counts: predicted positions, labelled pairs. A step divides each sum by
 the count of the whole step, over all its pieces and all ranks, so how a batch was cut up changes nothing.

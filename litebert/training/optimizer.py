@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 from litebert.config import check_fields, require
+from litebert.models.encoder import EncoderConfig, sharing_map
+from litebert.models.heads import Model
 from litebert.training.lamb import Lamb
 
 
@@ -24,6 +26,11 @@ class OptimizerConfig:
     """LAMB only. AdamW, which is torch's, always corrects."""
     clip_norm: float = 1.0
     """The longest gradient of all weights together; longer ones are shortened."""
+    pooler_rate: float = 1.0
+    """The rate of the pooler and of a pair head, as a share of the others'. Where batches are small, what pairs teach
+    is mostly noise at first; Adam makes steps of full length of it, and a pooler driven into saturation stays there."""
+    layer_decay: float = 1.0
+    """The rate of each layer, as a share of the one above it; the topmost layer's, as a share of the heads'."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -32,11 +39,13 @@ class OptimizerConfig:
         require(self.epsilon > 0, f"epsilon is {self.epsilon}; it must be positive")
         require(self.weight_decay >= 0, f"weight_decay is {self.weight_decay}; it must be at least 0")
         require(self.clip_norm > 0, f"clip_norm is {self.clip_norm}; it must be positive")
+        require(self.pooler_rate > 0, f"pooler_rate is {self.pooler_rate}; it must be positive")
+        require(0 < self.layer_decay <= 1, f"layer_decay is {self.layer_decay}; it must be above 0 and at most 1")
 
 
-def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+def make_optimizer(model: Model, config: OptimizerConfig) -> torch.optim.Optimizer:
     """The learning rate is 0 until a schedule sets it."""
-    groups = group_parameters(model, config.weight_decay)
+    groups = group_parameters(model, config)
     settings: dict[str, Any] = {"lr": 0.0, "betas": (config.beta1, config.beta2), "eps": config.epsilon}
     if config.optimizer == "lamb":
         return Lamb(groups, bias_correction=config.bias_correction, **settings)
@@ -45,12 +54,43 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Opt
     return torch.optim.AdamW(groups, fused=True, **settings)
 
 
-def group_parameters(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices and tables, which decay and adapt; and what has one dimension, biases and layer normalisations."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices, vectors = ([p for p in trained if (p.ndim > 1) == many] for many in (True, False))
-    groups = [
-        {"params": matrices, "weight_decay": weight_decay, "adapt": True},
-        {"params": vectors, "weight_decay": 0.0, "adapt": False},
+def group_parameters(model: Model, config: OptimizerConfig) -> list[dict[str, Any]]:
+    """Matrices and tables, which decay and adapt; and what has one dimension, biases and layer normalisations.
+
+    Of either a group for each share of the learning rate.
+    """
+    grouped: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            scale = config.layer_decay ** (model.config.num_layers + 1 - find_depth(model.config, name))
+            if name.startswith(("pooler.", "heads.pair.")):
+                scale *= config.pooler_rate
+            grouped.setdefault((scale, parameter.ndim > 1), []).append(parameter)
+    return [
+        {
+            "params": parameters,
+            "weight_decay": config.weight_decay if is_matrix else 0.0,
+            "adapt": is_matrix,
+            "rate_scale": scale,
+        }
+        for (scale, is_matrix), parameters in sorted(grouped.items(), key=lambda item: item[0], reverse=True)
     ]
-    return [group for group in groups if group["params"]]
+
+
+def find_depth(config: EncoderConfig, name: str) -> int:
+    """How high a weight stands: the embedding at 0, a layer at its number, what reads the last one above it.
+
+    A weight of several layers counts as the highest of them.
+    """
+    if not name.startswith("encoder."):
+        return config.num_layers + 1
+    part, number, *_ = name.removeprefix("encoder.").split(".")
+    if part == "embedding":
+        return 0
+    pairs = sharing_map(config.sharing, config.num_layers)
+    used = {
+        "attentions": [attention for attention, _ in pairs],
+        "feed_forwards": [feed_forward for _, feed_forward in pairs],
+        "norms": [list(dict.fromkeys(pairs)).index(pair) for pair in pairs],
+    }[part]
+    return config.num_layers - used[::-1].index(int(number))

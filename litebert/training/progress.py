@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from litebert.training.loop import Watcher
 from litebert.training.metrics import MetricsWriter
 
+SO_FAR = ("tokens", "sequences", "seconds")
+"""What every line of a run's metrics says of how far it has come."""
 QUIET_SECONDS = 30
 """How often training says something where there is no terminal."""
 
@@ -111,7 +113,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def describe_step(values: dict[str, Any]) -> str:
-    shares = {"masked tokens": "masked_token_accuracy", "pairs": "pair_accuracy"}
+    shares = {"masked tokens": "masked_token_accuracy", "pairs": "pair_accuracy", "right": "answer_accuracy"}
     said = [f"loss {values['loss']:.3f}"] if "loss" in values else []
     said += [f"{name} {values[key]:.1%}" for name, key in shares.items() if key in values]
     said += [f"learning rate {values['learning_rate']:.2e}", f"{values['tokens_per_second']:,.0f} tokens/s"]
@@ -124,6 +126,10 @@ def describe(kind: str, values: dict[str, Any]) -> str:
     """An evaluation, each accuracy with its interval and what it is to be seen beside; or an event."""
     if kind == "event":
         return values["message"]
+    if "masked_token_loss" not in values:
+        return ", ".join(
+            f"{name.replace('_', ' ')} {value:.2f}" for name, value in values.items() if name not in SO_FAR
+        )
     said = [f"held out: loss {values['masked_token_loss']:.3f}, masked tokens {values['masked_token_accuracy']:.1%}"]
     for name in (key.removesuffix("_low") for key in values if key.endswith("_low")):
         accuracy, low, high, shallow, majority = (

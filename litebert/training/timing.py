@@ -52,7 +52,7 @@ def time_evaluation(training: Training, ranks: Ranks) -> float:
         return 0.0
     for _ in range(2):
         start = time.perf_counter()
-        training.evaluate(training.model)
+        training.evaluate(training.model, 0)
     return ranks.add_up([time.perf_counter() - start])[0] / ranks.num_ranks
 
 

@@ -37,7 +37,7 @@ class PoisonedOnOneRank(Pretraining):
         return parts | {"masked_token": parts["masked_token"]._replace(total=parts["masked_token"].total * factor)}
 
 
-def evaluate(model: Model) -> dict[str, float]:
+def evaluate(model: Model, step: int) -> dict[str, float]:
     with torch.no_grad():
         return {"score": float(model(make_batch(1000)).logits["pair"].sum())}
 

@@ -77,14 +77,14 @@ def test_a_tensor_or_an_update_of_nothing_has_a_ratio_of_one(weight: float, grad
 
 
 def test_a_shared_block_counts_as_one_tensor_however_many_layers_use_it() -> None:
-    groups = group_parameters(Model(CONFIG, PRETRAINING), 0.01)
+    groups = group_parameters(Model(CONFIG, PRETRAINING), OptimizerConfig())
     shapes = [tuple(parameter.shape) for parameter in groups[0]["params"]]
     assert shapes.count((32, 16)) == 1, "the feed-forward matrix of both layers"
 
 
 def test_biases_and_layer_normalisations_neither_decay_nor_adapt() -> None:
     model = Model(CONFIG, PRETRAINING)
-    matrices, vectors = group_parameters(model, 0.01)
+    matrices, vectors = group_parameters(model, OptimizerConfig())
     names = {parameter: name for name, parameter in model.named_parameters()}
     excluded = {names[parameter] for parameter in vectors["params"]}
     assert excluded == {name for name in names.values() if "norm" in name or "bias" in name}

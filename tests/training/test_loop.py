@@ -152,7 +152,7 @@ def test_sigterm_saves_and_ends_the_run_after_the_step(tmp_path: Path) -> None:
 def test_evaluations_are_made_on_time_and_leave_the_model_training() -> None:
     modes = []
 
-    def evaluate(model: Model) -> dict[str, float]:
+    def evaluate(model: Model, step: int) -> dict[str, float]:
         model.eval()
         modes.append(model.training)
         return {"something": 0.5}
