@@ -1,10 +1,13 @@
 """Named models. A preset is a function, so that its docstring can say what it is and what it costs."""
 
+import dataclasses
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from litebert.config import nearest, require
+from litebert.config import UserError, check_values, nearest, override, require
 from litebert.models.encoder import EncoderConfig
 
 
@@ -156,3 +159,23 @@ def find_preset(name: str) -> EncoderConfig:
     require(preset, f"there is no preset {name!r}{nearest(name, PRESETS)}")
     assert preset is not None
     return preset()
+
+
+def change_encoder(config: EncoderConfig, changes: Sequence[str]) -> EncoderConfig:
+    """A preset with changes that were written as `num_layers=6`."""
+    return override(config, read_changes(changes))
+
+
+def read_changes(changes: Sequence[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        require(equals, f"{change!r} changes nothing; write it as num_layers=6")
+        known = [item.name for item in dataclasses.fields(EncoderConfig)]
+        require(key in known, f"an encoder has no {key!r}{nearest(key, known)}")
+        try:
+            values[key] = text if key in ("sharing", "activation") else json.loads(text)
+        except ValueError:
+            raise UserError(f"{change!r} has a value that is no number; write it as num_layers=6") from None
+    check_values(EncoderConfig, values)
+    return values

@@ -1,14 +1,21 @@
-"""Named runs: what suits a preset where the paper's numbers, made for 4096 sequences on a TPU pod, do not."""
+"""Named runs: what suits a preset in pre-training, and a task and a model in fine-tuning.
+
+The paper's numbers are for 4096 sequences on a TPU pod, and for its largest model; small models want others.
+"""
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple, cast, get_args
 
 from litebert.config import from_dict, nearest, read_json, require
 from litebert.corpus.pairs import PairConfig
+from litebert.finetuning.config import FinetuneConfig, Recipe
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
+from litebert.tasks.task import Limits
+from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
 
 
@@ -42,12 +49,18 @@ def find_recipe(preset: str) -> PretrainConfig:
     return recipe(preset)
 
 
-def find_settings(arguments: Sequence[str]) -> PretrainConfig:
-    """What the arguments of a command begin with: a --config, the recipe of a --preset, or what the --run has been."""
+def read_given(arguments: Sequence[str]) -> dict[str, str]:
+    """The options of a command line with their values, before anything is checked."""
     given = {}
     for option, value in itertools.pairwise([*arguments, ""]):
         name, equals, text = option.partition("=")
         given[name] = text if equals else value
+    return given
+
+
+def find_settings(arguments: Sequence[str]) -> PretrainConfig:
+    """What the arguments of a command begin with: a --config, the recipe of a --preset, or what the --run has been."""
+    given = read_given(arguments)
     stored = Path(given.get("--run", ""), "config.json")
     if "--config" not in given and ("--preset" in given or "--run" not in given or not stored.exists()):
         return find_recipe(given.get("--preset", "albert-base"))
@@ -55,3 +68,102 @@ def find_settings(arguments: Sequence[str]) -> PretrainConfig:
     if "--config" in given and "--minutes" in given:  # its steps are those that fitted its own minutes
         settings = replace(settings, steps=None, warmup_steps=None)
     return settings
+
+
+class Setting(NamedTuple):
+    """One row of the paper's table of settings."""
+
+    learning_rate: float
+    num_examples: int
+    dropout: float
+    steps: int
+    warmup_steps: int
+    length: int = 512
+
+
+# ALBERT, Table 14: for xxlarge, version 1.
+PAPER = {
+    "cola": Setting(1e-5, 16, 0.0, 5336, 320),
+    "stsb": Setting(2e-5, 16, 0.0, 3598, 214),
+    "sst2": Setting(1e-5, 32, 0.0, 20935, 1256),
+    "mnli": Setting(3e-5, 128, 0.0, 10000, 1000),
+    "qnli": Setting(1e-5, 32, 0.0, 33112, 1986),
+    "qqp": Setting(5e-5, 128, 0.1, 14000, 1000),
+    "rte": Setting(3e-5, 32, 0.1, 800, 200),
+    "mrpc": Setting(2e-5, 32, 0.0, 800, 200),
+    "wnli": Setting(2e-5, 16, 0.1, 2000, 250),
+    "squad1": Setting(5e-5, 48, 0.0, 3649, 365, 384),
+    "squad2": Setting(3e-5, 48, 0.0, 8144, 814),
+    "race": Setting(2e-5, 32, 0.1, 12000, 1000),
+}
+# The released code's README: with version 2, what was said for RACE diverges.
+PAPER_V2 = PAPER | {"race": Setting(1e-5, 32, 0.0, 12000, 1000)}
+# The longest tasks are evaluated at the end alone, as an evaluation takes as long as many steps.
+PARAGRAPHS = ("squad1", "squad2", "cmrc2018", "drcd")
+PASSAGES = ("race", "race-middle", "race-high")
+NARROW = 768
+"""The width below which a model is small."""
+
+
+def finetune_as_in_paper(task: str, version: Recipe) -> FinetuneConfig:
+    """Table 14, with the numbers that the released code names for version 2; steps are the paper's, not epochs.
+
+    Parts of RACE are like RACE. Tasks that the paper lacks, and data of one's own, take three epochs at 2e-5.
+    """
+    table = PAPER if version == "paper-v1" else PAPER_V2
+    row = table.get("race" if task in PASSAGES else task)
+    length = 512 if task in (*PARAGRAPHS, *PASSAGES) else 256
+    if row is None:
+        return FinetuneConfig(task=task, recipe=version, limits=Limits(length=length), loop=choose_loop(task))
+    dropout = (f"hidden_dropout={row.dropout}", f"attention_dropout={row.dropout}")
+    return FinetuneConfig(
+        task=task,
+        recipe=version,
+        num_examples=row.num_examples,
+        learning_rate=row.learning_rate,
+        steps=row.steps,
+        warmup_steps=row.warmup_steps,
+        encoder=dropout,
+        limits=Limits(length=row.length),
+        loop=choose_loop(task),
+    )
+
+
+def finetune_small(task: str) -> FinetuneConfig:
+    """For models of a few million parameters: higher rates, and lengths that a few cores can bear."""
+    length = 384 if task in PARAGRAPHS else 512 if task in PASSAGES else 128
+    return FinetuneConfig(
+        task=task,
+        recipe="laptop",
+        num_examples=16 if task in PASSAGES else 32,
+        learning_rate=3e-4,
+        epochs=2.0 if task in (*PARAGRAPHS, *PASSAGES) else 5.0,
+        limits=Limits(length=length),
+        loop=choose_loop(task),
+    )
+
+
+def choose_loop(task: str) -> LoopConfig:
+    return LoopConfig(keep=1, evaluate_every=0 if task in (*PARAGRAPHS, *PASSAGES) else None)
+
+
+def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
+    """What the arguments of litebert finetune begin with: what the --run has been, a --config, or the recipe that is
+    named, or suits the width of the model."""
+    given = read_given(arguments)
+    stored = Path(given.get("--run", ""), "config.json")
+    if "--config" in given or ("--task" not in given and "--run" in given and stored.exists()):
+        return from_dict(FinetuneConfig, read_json(Path(given.get("--config", stored))))
+    recipe, task = given.get("--recipe") or choose_recipe(given.get("--init", "")), given.get("--task", "text")
+    require(recipe in get_args(Recipe), f"there is no recipe {recipe!r}{nearest(recipe, get_args(Recipe))}")
+    return finetune_small(task) if recipe == "laptop" else finetune_as_in_paper(task, cast(Recipe, recipe))
+
+
+def choose_recipe(init: str) -> Recipe:
+    """The paper's for models of its sizes. What an --init that cannot be read is, is said when it is opened."""
+    file = Path(init, "config.json")
+    if not init or not file.is_file():
+        return "paper-v2"
+    content = read_json(file)
+    encoder = (content.get("litebert") or {}).get("encoder") or content
+    return "laptop" if encoder.get("hidden_size", NARROW) < NARROW else "paper-v2"

@@ -21,9 +21,11 @@ ARROWS: dict[str, set[str]] = {
     "corpus": {"config", "batch", "files", "text"},
     "models": {"config", "batch", "protobuf"},
     "presets": {"config", "models"},
-    "training": {"config", "batch", "files", "models"},
-    "pretraining": {"__version__", "config", "batch", "files", "text", "corpus", "models", "presets", "training"},
-    "recipes": {"config", "corpus", "presets", "pretraining", "training"},
+    "tasks": {"config", "batch", "files", "text"},
+    "training": {"__version__", "config", "batch", "files", "models"},
+    "pretraining": {"config", "batch", "files", "text", "corpus", "models", "presets", "training"},
+    "finetuning": {"config", "batch", "files", "text", "tasks", "models", "presets", "training"},
+    "recipes": {"config", "corpus", "presets", "pretraining", "finetuning", "tasks", "training"},
 }
 FREE = {"commands", "__main__", "__init__"}
 ORACLES = {"transformers", "tensorflow", "google", "pytest", "hypothesis"}

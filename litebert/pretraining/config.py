@@ -1,13 +1,12 @@
 """What a pre-training run is asked to do, and what follows from it."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from litebert.config import UserError, check_fields, check_values, nearest, override, refuse_changes, require
+from litebert.config import check_fields, refuse_changes, require
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
@@ -90,26 +89,6 @@ class PretrainConfig:
         """What must be the same when a run is gone on with."""
         content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
         return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
-
-
-def change_encoder(config: EncoderConfig, changes: Sequence[str]) -> EncoderConfig:
-    """A preset with changes that were written as `num_layers=6`."""
-    return override(config, read_changes(changes))
-
-
-def read_changes(changes: Sequence[str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for change in changes:
-        key, equals, text = change.partition("=")
-        require(equals, f"{change!r} changes nothing; write it as num_layers=6")
-        known = [item.name for item in dataclasses.fields(EncoderConfig)]
-        require(key in known, f"an encoder has no {key!r}{nearest(key, known)}")
-        try:
-            values[key] = text if key in ("sharing", "activation") else json.loads(text)
-        except ValueError:
-            raise UserError(f"{change!r} has a value that is no number; write it as num_layers=6") from None
-    check_values(EncoderConfig, values)
-    return values
 
 
 class Stage(NamedTuple):

@@ -20,17 +20,15 @@ from litebert.corpus.shards import Corpus
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model
 from litebert.models.heads import Model
-from litebert.presets import bert_large, find_preset
+from litebert.presets import bert_large, change_encoder, find_preset, read_changes
 from litebert.pretraining.config import (
     PretrainConfig,
     Stage,
-    change_encoder,
     check_encoder,
     check_stages,
     list_heads,
     make_schedule,
     plan_stages,
-    read_changes,
 )
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.costs import (

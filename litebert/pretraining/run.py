@@ -28,20 +28,18 @@ from litebert.corpus.shards import Corpus, fetch_vocabulary, find_indexes
 from litebert.files import write_file
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import Model
-from litebert.presets import find_preset
+from litebert.presets import change_encoder, find_preset, read_changes
 from litebert.pretraining.config import (
     FREE,
     PretrainConfig,
     Stage,
     agree_with,
-    change_encoder,
     check_encoder,
     check_stages,
     count_sequences,
     list_heads,
     make_schedule,
     plan_stages,
-    read_changes,
     settle,
 )
 from litebert.pretraining.held_out import HeldOut

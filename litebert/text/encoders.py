@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.text.normalize import WORD_START
+from litebert.text.offsets import BLANK, Piece, Spans, cut_aligned, join_spans, strip_span
 from litebert.text.word_table import LONGEST_WORD, Tokens, WordTable
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 RESERVED = re.compile(r"\[unused\d+\]")  # rows that BERT's vocabularies keep free
 # Scripts whose words are not set apart by spaces, as Unicode's names of their letters begin.
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+MOST_KNOWN_SPANS = 1 << 17
+"""How many words are kept with the spans of their pieces before all are forgotten."""
 
 Counts = NDArray[np.int64]
 
@@ -39,6 +42,9 @@ class Encoder(Protocol):
 
     def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
         """The text as it is counted, its ids, and the place of each one's first visible character."""
+
+    def encode_spans(self, text: str) -> Spans:
+        """The ids of `encode_many`, and the characters of the text, as it was written, that each stands for."""
 
     def decode(self, ids: list[int]) -> str: ...
 
@@ -61,6 +67,7 @@ class SentencePieceEncoder:
         self.prepare = prepare
         self.pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
         self.has_words = has_words(processor, self.pieces)
+        self.known_spans: dict[str, list[Piece]] = {}
 
     @functools.cached_property
     def words(self) -> WordTable:
@@ -97,6 +104,27 @@ class SentencePieceEncoder:
         text = make_valid(self.prepare(text) if self.prepare else text)
         found = self.processor.encode(text, return_type="offset_mapping")
         return text, found["ids"], [skip_spaces(text, begin, end) for begin, end in found["offsets"]]
+
+    def encode_spans(self, text: str) -> Spans:
+        """By words as in `encode_many`, so that both cut alike."""
+        text = make_valid(text)
+        words = text.replace("\n", " ").split(" ") if self.has_words else [text]
+        found: list[Piece] = []
+        place = 0
+        for word in words:
+            if word:
+                cut = self.known_spans.get(word) or self.learn_spans(word)
+                found += [(index, begin + place, end + place) for index, begin, end in cut]
+            place += len(word) + 1
+        return join_spans(text, found)
+
+    def learn_spans(self, word: str) -> list[Piece]:
+        if len(self.known_spans) >= MOST_KNOWN_SPANS:
+            self.known_spans.clear()
+        cut = cut_aligned(word, self.processor, self.prepare)
+        if len(word) <= LONGEST_WORD:
+            self.known_spans[word] = cut
+        return cut
 
     def decode(self, ids: list[int]) -> str:
         return str(self.processor.decode(ids))
@@ -135,6 +163,16 @@ class TokenizersEncoder:
         text = make_valid(text)
         encoding = self.tokenizer.encode(text, add_special_tokens=False)
         return text, encoding.ids, [skip_spaces(text, begin, end) for begin, end in encoding.offsets]
+
+    def encode_spans(self, text: str) -> Spans:
+        text = make_valid(text)
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        found = [
+            # A space's mark alone is said to stand for the letter behind it.
+            (index, *(strip_span(text, *span) if self.pieces[index] != WORD_START else BLANK))
+            for index, span in zip(encoding.ids, encoding.offsets, strict=True)
+        ]
+        return join_spans(text, found)
 
     def decode(self, ids: list[int]) -> str:
         return self.tokenizer.decode(ids, skip_special_tokens=False)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from litebert.config import UserError, read_json, require
 from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder
 from litebert.text.normalize import normalize_albert, normalize_xlnet
+from litebert.text.offsets import Spans
 from litebert.text.spiece import change_scores, load_model
 from litebert.text.word_table import Tokens
 
@@ -105,6 +106,10 @@ class Vocabulary:
     def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
         """The text as it was counted, its ids, and the place in it of each one's first visible character."""
         return self.encoder.encode_with_offsets(text)
+
+    def encode_spans(self, text: str) -> Spans:
+        """The ids of a text as from `encode_many`, and which of its characters, as it was written, each stands for."""
+        return self.encoder.encode_spans(text)
 
     def decode(self, ids: list[int]) -> str:
         return self.encoder.decode(ids)

@@ -4,10 +4,10 @@ import pytest
 
 from litebert.config import UserError, from_dict
 from litebert.models.encoder import EncoderConfig
+from litebert.presets import change_encoder
 from litebert.pretraining.config import (
     PretrainConfig,
     agree_with,
-    change_encoder,
     check_encoder,
     make_schedule,
     plan_stages,

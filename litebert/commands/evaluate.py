@@ -1,0 +1,59 @@
+"""Score a fine-tuned model folder on a split of a task's data.
+
+Example:
+    litebert evaluate --task sst2 --data glue/SST-2 --model runs/sst2/model
+    litebert evaluate --data reviews --model runs/stars/model --split test --out scored
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    model: Path
+    """A fine-tuned model folder."""
+    data: str
+    """The folder of the task's files, or a file."""
+    task: str | None = None
+    """What the folder says it was fine-tuned for, unless it is given."""
+    split: str | None = None
+    """All of dev, unless it is given."""
+    examples: int | None = None
+    """Evaluate on so many examples, drawn at random but always the same, instead of all."""
+    out: Path | None = None
+    """Write the predictions to this folder."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+def run(options: Options) -> None:
+    from litebert.config import require
+    from litebert.display import print_json, print_table
+    from litebert.finetuning.evaluation import is_labelled, open_finetuned
+
+    require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
+    asked = open_finetuned(options.model, options.data, options.task)
+    scores = {}
+    for name in (options.split,) if options.split else asked.task.splits["dev"]:
+        split = asked.read(options.data, name, options.examples)
+        require(
+            is_labelled(split.examples), f"{name} of {options.data} has no labels to score by; use litebert predict"
+        )
+        result = asked.evaluate(split)
+        scores[name] = result.scores | ({} if result.threshold is None else {"threshold": result.threshold})
+        for note in () if options.json else split.encoded.notes:
+            print(f"{name}: {note}")
+        if options.out is not None:
+            options.out.mkdir(parents=True, exist_ok=True)
+            asked.task.write_predictions(options.out, name, split.examples, result.predictions)
+    if options.json:
+        print_json(scores)
+        return
+    print_table(
+        [
+            {"split": name, "score": score, "": value}
+            for name, values in scores.items()
+            for score, value in values.items()
+        ]
+    )

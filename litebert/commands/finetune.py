@@ -1,0 +1,85 @@
+"""Fine-tune a model folder on a benchmark or on data of your own; go on with a run that was stopped.
+
+Example:
+    litebert finetune --task sst2 --data glue/SST-2 --init my-albert --run runs/sst2
+    litebert finetune --task squad2 --data squad --init my-albert --run runs/squad2
+    litebert finetune --task text --data reviews --first review --label stars --init my-albert --run runs/stars
+    litebert finetune --task rte --data glue/RTE --init runs/mnli/model --run runs/rte --seeds 5
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from litebert.finetuning.config import FinetuneConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    run: Path
+    """The folder of the run. One that is there already is gone on with, if the rest is the same."""
+    config: Path | None = None
+    """Begin with the config.json of another run; other options change it."""
+    settings: FinetuneConfig = field(default_factory=FinetuneConfig)
+    seeds: int = 1
+    """Do the same with so many seeds, each in a folder of its own, and report the median, mean and spread."""
+    dry_run: bool = False
+    """Say what would be done, and stop."""
+
+
+def find_default(arguments: list[str]) -> Options:
+    import tyro
+
+    from litebert.recipes import find_finetuning
+
+    return Options(run=tyro.MISSING, settings=find_finetuning(arguments))
+
+
+def run(options: Options) -> None:
+    import signal
+    import sys
+
+    from litebert.config import require
+    from litebert.display import print_fields
+    from litebert.finetuning.run import carry_out, describe_run, prepare
+    from litebert.finetuning.seeds import finetune_seeds, summarize
+    from litebert.training.parallel import join_ranks
+
+    require(options.seeds > 0, f"--seeds is {options.seeds}; it must be at least 1")
+    is_single, has_seeds = (options.run / "config.json").exists(), any(options.run.glob("seed-*"))
+    require(not (is_single and options.seeds > 1), f"{options.run} is a run of one seed; start a new --run")
+    require(not (has_seeds and options.seeds == 1), f"{options.run} holds runs of several seeds; name one of them")
+    with join_ranks() as ranks:
+        if options.seeds > 1 and not options.dry_run:
+            outcome, scores = finetune_seeds(options.settings, options.seeds, options.run, ranks)
+            summary = summarize(scores) if len(scores) == options.seeds else {}
+        else:
+            prepared = prepare(options.settings, options.run, ranks)
+            if ranks.is_first:
+                print_fields(describe_run(prepared))
+                for note in prepared.notes:
+                    print(f"  note  {note}")
+            if options.dry_run:
+                return
+            outcome, result = carry_out(prepared, options.run, ranks)
+            summary = summarize([result]) if result else {}
+        if ranks.is_first and outcome.stopped_by is not None:
+            name = signal.Signals(outcome.stopped_by).name
+            print(f"stopped by {name} at step {outcome.step:,} and saved; run the same command to go on")
+        elif ranks.is_first:
+            print_scores(summary, options)
+    if outcome.stopped_by == signal.SIGINT:
+        sys.exit(130)
+
+
+def print_scores(summary: dict[str, dict[str, dict[str, float]]], options: Options) -> None:
+    from litebert.display import print_table
+
+    print_table(
+        [
+            {"split": split, "score": name, **(values if options.seeds > 1 else {"": values["median"]})}
+            for split, scores in summary.items()
+            for name, values in scores.items()
+        ]
+    )
+    folder = options.run if options.seeds == 1 else options.run / f"seed-{options.settings.seed}"
+    print(f"{folder}/model is the best on dev; next: litebert predict --model {folder}/model --data FILE --out FILE")

@@ -1,0 +1,84 @@
+"""Let a fine-tuned model folder answer for texts or for a file, whose labels need not be known.
+
+Example:
+    litebert predict --model runs/sst2/model --text "a film of rare charm"
+    litebert predict --model runs/stars/model --data new-reviews.csv --out predicted
+    litebert predict --model runs/squad2/model --data squad --split dev --out predicted
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    model: Path
+    """A fine-tuned model folder."""
+    text: str | None = None
+    """One text to classify."""
+    second: str | None = None
+    """The second text, where the task has two."""
+    data: str | None = None
+    """The folder of the task's files, or a file, instead of a text."""
+    task: str | None = None
+    """What the folder says it was fine-tuned for, unless it is given."""
+    split: str = "test"
+    """Of the folder."""
+    out: Path | None = None
+    """The folder to write the predictions to."""
+    zip: bool = False
+    """For GLUE: also pack the files of this folder for the leaderboard."""
+
+
+def run(options: Options) -> None:
+    from litebert.config import require
+    from litebert.finetuning.evaluation import open_finetuned
+
+    require(
+        (options.text is None) != (options.data is None), "there is nothing to predict; give either --text or --data"
+    )
+    if options.text is not None:
+        answer_text(options)
+        return
+    require(options.out, "there is no place for the predictions; name a folder with --out")
+    assert options.data is not None and options.out is not None
+    asked = open_finetuned(options.model, options.data, options.task)
+    split = asked.read(options.data, options.split)
+    for note in split.encoded.notes:
+        print(note)
+    options.out.mkdir(parents=True, exist_ok=True)
+    predictions = asked.evaluate(split).predictions
+    files = asked.task.write_predictions(options.out, options.split, split.examples, predictions)
+    print(f"{len(predictions):,} predictions in {', '.join(map(str, files))}")
+    if options.zip:
+        pack_submission(options.out)
+
+
+def pack_submission(folder: Path) -> None:
+    from litebert.tasks.glue import find_missing, zip_submission
+
+    files = sorted(folder.glob("*.tsv"))
+    missing = find_missing(files)
+    print(f"{zip_submission(folder, files)}" + (f" (without {', '.join(missing)})" if missing else ""))
+
+
+def answer_text(options: Options) -> None:
+    from litebert.config import require
+    from litebert.display import print_table
+    from litebert.finetuning.evaluation import Split, open_finetuned
+    from litebert.tasks.classes import ClassTask, TextExample
+
+    asked = open_finetuned(options.model, "", options.task)
+    require(
+        isinstance(asked.task, ClassTask), f"{options.model} does not classify texts; give --data with its examples"
+    )
+    assert options.text is not None
+    require(options.text.strip(), "--text is empty; give some")
+    examples = [TextExample("0", "--text", options.text, options.second)]
+    encoded = asked.task.encode(examples, asked.vocabulary, asked.question, asked.stored.limits)
+    prediction = asked.evaluate(Split("text", examples, encoded)).predictions["0"]
+    if not asked.question.labels:
+        print(f"{prediction.answer:.4f}")
+        return
+    shares = zip(asked.question.labels, prediction.probabilities, strict=True)
+    print_table([{"label": label, "probability": share} for label, share in sorted(shares, key=lambda pair: -pair[1])])

@@ -1,0 +1,44 @@
+"""Score any system's predictions with a task's official measures; no model is needed.
+
+Example:
+    litebert score --task squad2 --gold dev-v2.0.json --predictions predictions.json
+    litebert score --task mrpc --gold glue/MRPC/dev.tsv --predictions MRPC.tsv
+    litebert score --task text --gold reviews/test.csv --label stars --predictions predicted/text-test.jsonl
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from litebert.tasks.text import TextColumns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    task: str
+    """A benchmark, such as sst2, squad2 or race; text is data of your own."""
+    gold: str
+    """The file, or the folder of the task's files, with what is right."""
+    predictions: Path
+    """The predictions, as the official tools have them or as LiteBERT writes them."""
+    split: str | None = None
+    """Of a folder; the first of dev, unless it is given."""
+    columns: TextColumns = field(default_factory=TextColumns)
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+def run(options: Options) -> None:
+    from litebert.display import print_json, print_table
+    from litebert.tasks.registry import find_task
+
+    task = find_task(options.task, options.columns, options.gold)
+    examples = task.read(options.gold, options.split or task.splits["dev"][0])
+    predictions = task.read_predictions(options.predictions)
+    scores = task.score(examples, predictions)
+    if options.json:
+        print_json(scores)
+        return
+    known = sum(example.id in predictions for example in examples)
+    if known < len(examples):
+        print(f"{len(examples) - known:,} of {len(examples):,} examples have no prediction and count as wrong")
+    print_table([{"score": name, "": value} for name, value in scores.items()])

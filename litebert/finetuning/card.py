@@ -1,0 +1,55 @@
+"""The card of a fine-tuned model: a README.md that the Hugging Face hub shows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from litebert.files import write_file
+from litebert.finetuning.config import FinetuneConfig
+from litebert.models.heads import Model
+
+PIPELINES = {
+    "classes": "text-classification",
+    "choice": "multiple-choice",
+    "token_classes": "token-classification",
+    "span": "question-answering",
+    "answerable_span": "question-answering",
+}
+
+
+def write_card(
+    folder: Path, config: FinetuneConfig, model: Model, scores: Mapping[str, Any], num_questions: int
+) -> None:
+    """What the model is, what it was trained on and how, and how good it is."""
+    kind = next(iter(model.head_configs))
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    start = "random weights" if config.scratch else f"`{Path(config.init).name}`"
+    rows = [
+        f"| {split} | {name} | {value:.2f} |"
+        for split, values in scores.items()
+        if isinstance(values, Mapping) and split != "files"
+        for name, value in values.items()
+    ]
+    lines = [
+        "---",
+        "library_name: litebert",
+        f"pipeline_tag: {PIPELINES[kind]}",
+        "---",
+        "",
+        f"# {config.task}, fine-tuned from {start}",
+        "",
+        f"{parameters:,} parameters; {model.config.num_layers} layers, {model.config.hidden_size} wide, sharing "
+        f"{model.config.sharing}.",
+        f"Learned from {num_questions:,} examples, {scores['steps']:,} steps of {config.num_examples}, learning rate "
+        f"{scores['learning_rate']:.3g}, length {config.limits.length}, seed {config.seed}; the model of step "
+        f"{scores['step']:,} was best on dev, which chose it.",
+        "",
+        "| split | score | |",
+        "|---|---|---|",
+        *rows,
+        "",
+        "The scores are of this model alone. Those on dev are a little too high, since dev chose the step"
+        + (" and the threshold of no answer." if kind == "answerable_span" else "."),
+        "",
+    ]
+    write_file(folder / "README.md", "\n".join(lines).encode())

@@ -1,0 +1,90 @@
+"""What a fine-tuning run is asked to do, and what follows from it."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from litebert.config import check_fields, require
+from litebert.tasks.task import Limits
+from litebert.tasks.text import TextColumns
+from litebert.training.loop import LoopConfig
+from litebert.training.optimizer import OptimizerConfig
+from litebert.training.schedule import ScheduleConfig
+
+Recipe = Literal["paper-v1", "paper-v2", "laptop"]
+WARMUP_SHARE = 0.1
+FREE = ("loop", "data", "init")
+"""What may change when a run is gone on with: what does not change what is learned, and where things lie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinetuneConfig:
+    """A fine-tuning run. The defaults are those of a recipe, for the task and the model."""
+
+    task: str = "text"
+    """A benchmark, such as sst2, squad2 or race; text is data of your own."""
+    data: str = ""
+    """The folder with the benchmark's files as they are published, or with train, dev and test of your own."""
+    init: str = ""
+    """The model folder to begin with."""
+    recipe: Recipe = "paper-v2"
+    """Whose settings to begin with: the paper's, for version 1 or 2 of ALBERT, or those for small models."""
+    scratch: bool = False
+    """Begin with random weights instead of the folder's, to see what pre-training is worth."""
+    encoder: tuple[str, ...] = ()
+    """Changes to the model, such as hidden_dropout=0.1 attention_dropout=0.1."""
+    classifier_dropout: float = 0.1
+    """On what the head sees."""
+    num_examples: int = 32
+    """Examples of a step, on all devices together; for questions about paragraphs, windows."""
+    epochs: float = 3.0
+    """How often each example is seen, unless steps are given."""
+    steps: int | None = None
+    learning_rate: float = 2e-5
+    """The peak."""
+    warmup_steps: int | None = None
+    """A tenth of the steps, unless it is given."""
+    freeze: str = "nothing"
+    """What is not trained: nothing, embedding, encoder, or a number of layers with the embedding below them."""
+    patience: int = 0
+    """Stop after so many evaluations without a better score on dev; 0 never does."""
+    retry_if_stuck: bool = False
+    """Begin anew with a third of the learning rate, up to three times, if all that is learned is the majority class."""
+    train_examples: int | None = None
+    """Learn from so many examples, drawn at random, instead of all."""
+    dev_examples: int | None = None
+    """Evaluate on so many examples, drawn at random, instead of all."""
+    seed: int = 0
+    columns: TextColumns = field(default_factory=TextColumns)
+    limits: Limits = field(default_factory=Limits)
+    optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(optimizer="adamw"))
+    loop: LoopConfig = field(default_factory=lambda: LoopConfig(keep=1))
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("num_examples", "steps", "train_examples", "dev_examples"):
+            value = getattr(self, name)
+            require(value is None or value > 0, f"{name} is {value}; it must be at least 1")
+        for name in ("patience", "seed"):
+            require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}; it must be at least 0")
+        require(self.epochs > 0, f"epochs is {self.epochs}; it must be positive")
+        require(
+            0 <= self.classifier_dropout < 1, f"classifier_dropout is {self.classifier_dropout}; it must be in [0, 1)"
+        )
+        require(
+            self.freeze in ("nothing", "embedding", "encoder") or self.freeze.isdecimal(),
+            f"freeze is {self.freeze!r}; it must be nothing, embedding, encoder or a number of layers",
+        )
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What must be the same when a run is gone on with."""
+        content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
+        return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
+
+
+def make_schedule(config: FinetuneConfig, num_questions: int, learning_rate: float) -> ScheduleConfig:
+    """Steps from epochs, where they are not given; a straight rise and a straight fall."""
+    steps = config.steps or max(1, round(config.epochs * num_questions / config.num_examples))
+    warmup = round(WARMUP_SHARE * steps) if config.warmup_steps is None else config.warmup_steps
+    return ScheduleConfig(steps=steps, learning_rate=learning_rate, warmup_steps=min(warmup, steps))

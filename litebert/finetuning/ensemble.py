@@ -1,0 +1,91 @@
+"""Fine-tuning runs whose predictions are combined."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from litebert.config import read_json, require
+from litebert.finetuning.evaluation import Finetuned, open_finetuned
+from litebert.finetuning.run import write_json_file
+from litebert.tasks.ensemble import Chosen, choose_members, combine
+from litebert.tasks.task import Predictions
+from litebert.training.plots import name_runs
+
+
+class Ensemble(NamedTuple):
+    """What came of it."""
+
+    split: str
+    metric: str
+    singles: dict[str, float]
+    """The score of each run alone."""
+    members: tuple[str, ...]
+    scores: tuple[float, ...]
+    """With the first member, with the first two, and so on; with all at once where none was chosen."""
+    files: list[Path]
+
+    @property
+    def gain(self) -> float:
+        """Over the best single run."""
+        return self.scores[-1] - max(self.singles.values())
+
+
+class Run(NamedTuple):
+    """A finished run, by the files that it wrote."""
+
+    folder: Path
+    scores: Mapping[str, Any]
+
+    def read(self, asked: Finetuned, split: str) -> Predictions:
+        return asked.task.read_predictions(self.folder / self.scores["files"][split])
+
+
+def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool = True) -> Ensemble:
+    """Chooses members on dev, or takes all, and writes what they say together of every split they have predicted."""
+    require(len(folders) > 1, f"there are {len(folders)} runs to combine; name at least two")
+    runs = {name: open_run(folder) for name, folder in zip(name_runs(folders), folders, strict=True)}
+    tasks = sorted({run.scores["task"] for run in runs.values()})
+    require(len(tasks) == 1, f"the runs are of the tasks {', '.join(tasks)}; combine runs of one")
+    asked = open_finetuned(folders[0] / "model", data)
+    split, metric = asked.task.splits["dev"][0], asked.task.metric
+    predicted = {name: run.read(asked, split) for name, run in runs.items()}
+    known = next(iter(predicted.values()))
+    examples = [example for example in asked.task.read(data, split) if example.id in known]
+    require(examples, f"the runs have predicted nothing of {split} of {data}; give the data they learned from")
+    chosen = choose_members(asked.task, examples, predicted, asked.question)
+    if not choose:
+        chosen = take_all(asked, examples, predicted)
+    singles = {name: run.scores[split][metric] for name, run in runs.items()}
+    files = write_predictions(asked, data, out, [runs[name] for name in chosen.members], chosen)
+    result = Ensemble(split, metric, singles, chosen.members, chosen.scores, files)
+    written = result._asdict() | {"files": [str(file.relative_to(out)) for file in files], "gain": result.gain}
+    write_json_file(out / "scores.json", written)
+    return result
+
+
+def open_run(folder: Path) -> Run:
+    file = folder / "scores.json"
+    require(file.is_file(), f"{folder} has no scores.json; name a run of litebert finetune that is done")
+    scores = read_json(file)
+    require("files" in scores, f"{folder} is no single run of litebert finetune; name one of its seeds")
+    return Run(folder, scores)
+
+
+def take_all(asked: Finetuned, examples: Sequence[Any], predicted: Mapping[str, Predictions]) -> Chosen:
+    combined = combine(asked.question, list(predicted.values()))
+    threshold = asked.task.choose_threshold(examples, combined)
+    decided = asked.task.decide(combined, threshold)
+    return Chosen(tuple(predicted), (asked.task.score(examples, decided)[asked.task.metric],), decided, threshold)
+
+
+def write_predictions(asked: Finetuned, data: str, out: Path, members: Sequence[Run], chosen: Chosen) -> list[Path]:
+    """Of each split that all members have predicted."""
+    out.mkdir(parents=True, exist_ok=True)
+    files = []
+    for split in members[0].scores["files"]:
+        if all(split in run.scores["files"] for run in members):
+            combined = combine(asked.question, [run.read(asked, split) for run in members])
+            decided = asked.task.decide(combined, chosen.threshold)
+            examples = [example for example in asked.task.read(data, split) if example.id in decided]
+            files += asked.task.write_predictions(out, split, examples, decided)
+    return files

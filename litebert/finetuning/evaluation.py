@@ -1,0 +1,152 @@
+"""A fine-tuned model folder, and what it says of a split of a task's data."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from litebert.config import UserError, from_dict, read_json, require, write_json
+from litebert.finetuning.asking import ask
+from litebert.models.folder import find_folder, read_model
+from litebert.models.heads import HeadConfig, Model
+from litebert.tasks.registry import OWN, TASKS, find_task
+from litebert.tasks.task import Encoded, Kind, Limits, Predictions, Question, Task
+from litebert.tasks.text import TextColumns
+from litebert.text.vocabulary import Vocabulary, open_vocabulary
+
+FILE = "task.json"
+KINDS = ("classes", "choice", "token_classes", "span", "answerable_span")
+NUM_CHOICES = 4
+"""Of RACE's questions; a model folder does not say it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFile:
+    """What a fine-tuned model folder says of its task, beside what Hugging Face's files say."""
+
+    task: str
+    columns: TextColumns
+    limits: Limits
+    threshold: float | None = None
+    """Above which score a question has no answer, as it was best on dev."""
+
+
+class Split(NamedTuple):
+    """Examples that a model is asked about."""
+
+    name: str
+    examples: Sequence[Any]
+    encoded: Encoded
+
+
+class Evaluated(NamedTuple):
+    predictions: Predictions
+    scores: dict[str, float]
+    """Empty where the examples have no labels."""
+    threshold: float | None
+
+
+class Finetuned(NamedTuple):
+    """A model with all that is needed to ask it about examples."""
+
+    model: Model
+    vocabulary: Vocabulary
+    task: Task
+    question: Question
+    stored: TaskFile
+
+    def read(self, data: str | Path, split: str, most: int | None = None) -> Split:
+        """A split as the model reads it; where it has more than `most` examples, some of them, always the same."""
+        examples = draw(self.task.read(data, split), most)
+        return Split(split, examples, self.task.encode(examples, self.vocabulary, self.question, self.stored.limits))
+
+    def evaluate(self, split: Split) -> Evaluated:
+        """Where the folder has no threshold, the best for the split itself is taken, if it has labels."""
+        limits, threshold = self.stored.limits, self.stored.threshold
+        outputs = ask(self.model, split.encoded.samples, self.question.kind)
+        predictions = self.task.decode(split.examples, split.encoded.samples, outputs, self.question, limits)
+        labelled = is_labelled(split.examples)
+        if threshold is None and labelled:
+            threshold = self.task.choose_threshold(split.examples, predictions)
+        predictions = self.task.decide(predictions, threshold)
+        return Evaluated(predictions, self.task.score(split.examples, predictions) if labelled else {}, threshold)
+
+
+def is_labelled(examples: Sequence[Any]) -> bool:
+    """Whether it is known what is right; the kinds of examples have it under names of their own."""
+    first = examples[0]
+    known = [getattr(first, name, None) for name in ("label", "tags", "answer")]
+    if hasattr(first, "answers"):
+        return any(example.answers or example.is_impossible for example in examples)
+    return any(value is not None for value in known)
+
+
+def draw(examples: Sequence[Any], most: int | None, seed: int = 0) -> Sequence[Any]:
+    """So many of the examples, in their order."""
+    if most is None or most >= len(examples):
+        return examples
+    chosen = np.sort(np.random.default_rng([seed, len(examples)]).permutation(len(examples))[:most])
+    return [examples[number] for number in chosen.tolist()]
+
+
+def open_finetuned(path: str | Path, data: str | Path, task: str | None = None) -> Finetuned:
+    """A folder that was fine-tuned here or elsewhere, for the task it names itself, or for one that is given."""
+    folder = find_folder(Path(path))
+    vocabulary = open_vocabulary(folder)
+    model = read_model(path)
+    heads = [head for kind, head in model.head_configs.items() if kind in KINDS]
+    require(
+        len(heads) == 1,
+        f"{path} has no head for a task (its heads: {', '.join(model.head_configs) or 'none'}); "
+        "give a folder that litebert finetune made",
+    )
+    stored = from_dict(TaskFile, read_json(folder / FILE)) if (folder / FILE).is_file() else None
+    if stored is None and task is None:
+        raise UserError(f"{path} does not say what it was fine-tuned for; name its --task")
+    if stored is None or (task is not None and task != stored.task):
+        length = min(512, model.config.num_positions)
+        limits = stored.limits if stored is not None else Limits(length=length)
+        stored = TaskFile(task=cast(str, task), columns=TextColumns(), limits=limits)
+    question = question_of(heads[0])
+    found = find_task(stored.task, stored.columns, data)
+    check_question(found, question, path)
+    return Finetuned(model, vocabulary, with_labels(found, question), question, stored)
+
+
+def question_of(head: HeadConfig) -> Question:
+    """What a head answers."""
+    labels = head.labels
+    if head.kind in ("classes", "token_classes") and head.num_classes > 1 and not labels:
+        labels = tuple(map(str, range(head.num_classes)))
+    return Question(cast(Kind, head.kind), labels, head.several, NUM_CHOICES if head.kind == "choice" else 1)
+
+
+def head_of(question: Question, dropout: float) -> HeadConfig:
+    """The head that answers a question."""
+    num_classes = question.num_classes if question.kind in ("classes", "token_classes") else 2
+    labels, several = question.labels, question.several
+    return HeadConfig(kind=question.kind, num_classes=num_classes, dropout=dropout, labels=labels, several=several)
+
+
+def with_labels(task: Task, question: Question) -> Task:
+    """A task that takes its labels from the data takes them from the model, once it has one."""
+    return cast(Any, task).with_labels(question.labels) if hasattr(task, "with_labels") and question.labels else task
+
+
+def check_question(task: Task, question: Question, path: object) -> None:
+    """Refuses a model whose head is for another kind of task; a benchmark knows its labels beforehand."""
+    if task.name not in TASKS or task.name == OWN:
+        return
+    expected = task.ask(())
+    for name in ("kind", "labels"):
+        needed, found = getattr(expected, name), getattr(question, name)
+        # A span head can be asked where some questions have no answer: its first token says so.
+        if (needed, found) != ("answerable_span", "span"):
+            require(found == needed, f"the head of {path} has {name} {found!r}; {task.name} needs {needed!r}")
+
+
+def write_task_file(folder: Path, content: TaskFile) -> None:
+    write_json(folder / FILE, dataclasses.asdict(content))

@@ -1,0 +1,104 @@
+"""Predictions on dev as people look at them: what is taken for what, and whether confidence is deserved."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from litebert.tasks.task import Predictions, Question
+from litebert.training.plots import COLORS, GREY, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NUM_BINS = 10
+MOST_LABELS = 40
+"""Beyond which a matrix of labels cannot be read."""
+
+
+def draw_pictures(run: Path, question: Question, examples: Sequence[Any], predictions: Predictions) -> list[Path]:
+    """Writes the pictures that suit a question, and says which."""
+    figures: dict[str, Figure] = {}
+    if question.kind == "classes" and not question.labels:
+        figures["numbers.png"] = draw_numbers(examples, predictions)
+    elif question.kind == "classes" and not question.several:
+        if len(question.labels) <= MOST_LABELS:
+            figures["confusion.png"] = draw_confusion(question.labels, examples, predictions)
+        right = [predictions[example.id].answer == example.label for example in examples]
+        figures["calibration.png"] = draw_calibration(right, confidences(examples, predictions))
+    elif question.kind == "choice":
+        right = [predictions[example.id].answer == example.answer for example in examples]
+        figures["calibration.png"] = draw_calibration(right, confidences(examples, predictions))
+    for name, figure in figures.items():
+        save_figure(figure, run / name)
+    return [run / name for name in figures]
+
+
+def confidences(examples: Sequence[Any], predictions: Predictions) -> list[float]:
+    """The probability of each answer that was given."""
+    return [max(predictions[example.id].probabilities) for example in examples]
+
+
+def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def draw_confusion(labels: Sequence[str], examples: Sequence[Any], predictions: Predictions) -> "Figure":
+    """How many examples of each label were given each label; the shade is the share of the row."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), int)
+    for example in examples:
+        counts[numbers[example.label], numbers[predictions[example.id].answer]] += 1
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    size = max(3.2, 0.5 * len(labels) + 2)
+    figure, axes = new_figure(size + 0.6, size)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for (row, column), count in np.ndenumerate(counts):
+        color = "white" if shares[row, column] > 0.5 else "black"
+        axes.text(column, row, f"{count:,}", ha="center", va="center", color=color, fontsize=9)
+    axes.set_xticks(range(len(labels)), labels, rotation=45 if max(map(len, labels)) > 3 else 0, ha="right")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set(xlabel="predicted", ylabel="true", title=f"{np.trace(counts):,} of {counts.sum():,} are right")
+    return figure
+
+
+def draw_calibration(right: Sequence[bool], confident: Sequence[float]) -> "Figure":
+    """The share that is right among answers of like confidence, beside the diagonal where both are the same."""
+    bins = np.minimum((np.asarray(confident) * NUM_BINS).astype(int), NUM_BINS - 1)
+    error = measure_calibration(right, confident)
+    figure, axes = new_figure(4.4, 3.8)
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+    for number in np.unique(bins):
+        chosen = bins == number
+        share, mean = np.asarray(right)[chosen].mean(), np.asarray(confident)[chosen].mean()
+        axes.plot(mean, share, "o", color=COLORS[0], markersize=3 + 15 * np.sqrt(chosen.mean()), alpha=0.8)
+        axes.annotate(f"{chosen.sum():,}", (mean, share), xytext=(0, -16), textcoords="offset points", ha="center",
+                      fontsize=7, color=GREY)  # fmt: skip
+    axes.set(xlabel="probability given to the answer", ylabel="share that is right", xlim=(0, 1.02), ylim=(0, 1.05))
+    axes.set_title(f"calibration error {error:.1%}", fontsize=10)
+    return figure
+
+
+def measure_calibration(right: Sequence[bool], confident: Sequence[float]) -> float:
+    """The expected calibration error: by how much confidence and success differ, over bins of like confidence."""
+    right_N, confident_N = np.asarray(right, float), np.asarray(confident)
+    bins = np.minimum((confident_N * NUM_BINS).astype(int), NUM_BINS - 1)
+    gaps = np.bincount(bins, right_N - confident_N, NUM_BINS)
+    return float(np.abs(gaps).sum() / max(len(right_N), 1))
+
+
+def draw_numbers(examples: Sequence[Any], predictions: Predictions) -> "Figure":
+    """Each prediction over what is true."""
+    true = [example.label for example in examples]
+    predicted = [predictions[example.id].answer for example in examples]
+    figure, axes = new_figure(4.2, 4.0)
+    ends = [min(true), max(true)]
+    axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--")
+    axes.plot(true, predicted, "o", color=COLORS[0], markersize=3, alpha=0.35, markeredgewidth=0)
+    axes.set(xlabel="true", ylabel="predicted")
+    return figure

@@ -1,0 +1,49 @@
+"""The same run with several seeds, and what can be said of all of them together."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from litebert.finetuning.config import FinetuneConfig
+from litebert.finetuning.run import finetune, write_json_file
+from litebert.training.loop import Outcome
+from litebert.training.parallel import Ranks
+
+
+def finetune_seeds(
+    config: FinetuneConfig, num_seeds: int, run: Path, ranks: Ranks
+) -> tuple[Outcome, list[dict[str, Any]]]:
+    """Runs in folders of their own, one after the other; those that are done already are not done again.
+
+    A run that is stopped stops those after it.
+    """
+    scores: list[dict[str, Any]] = []
+    for seed in range(config.seed, config.seed + num_seeds):
+        outcome, result = finetune(replace(config, seed=seed), run / f"seed-{seed}", ranks)
+        if outcome.stopped_by is not None:
+            break
+        scores.append(result)
+    if ranks.is_first and len(scores) == num_seeds:
+        write_json_file(run / "scores.json", {"seeds": num_seeds, **summarize(scores)})
+    return outcome, scores
+
+
+def summarize(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """The median, as the paper reports it, the mean and the spread of every score of every split."""
+    splits = {name: values for name, values in runs[0].items() if isinstance(values, Mapping) and name != "files"}
+    return {
+        split: {name: describe([run[split][name] for run in runs]) for name in values}
+        for split, values in splits.items()
+    }
+
+
+def describe(values: Sequence[float]) -> dict[str, float]:
+    return {
+        "median": statistics.median(values),
+        "mean": statistics.fmean(values),
+        "deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
+        "lowest": min(values),
+        "highest": max(values),
+    }

@@ -1,0 +1,116 @@
+"""Which of a run's models is kept: the one that was best on dev."""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from litebert.config import read_json
+from litebert.files import write_file
+from litebert.finetuning.evaluation import Evaluated, Finetuned, Split
+from litebert.models.heads import Model
+from litebert.tasks.task import Predictions, Question
+from litebert.training.parallel import Ranks
+
+logger = logging.getLogger(__name__)
+
+FILE = "best.json"
+GRACE = 1 / 3
+"""The share of a run's steps in which a model may still be at the majority class."""
+
+
+@dataclass
+class Selection:
+    """Evaluates a model on dev, and keeps the best so far with the step it was made at.
+
+    Nothing is remembered but what lies in the run's folder: a run that goes on from a checkpoint evaluates again, and
+    comes to the same choice.
+    """
+
+    asked: Finetuned
+    dev: Sequence[Split]
+    """The first of them decides."""
+    folder: Path
+    keep: Callable[[Model, Evaluated], None]
+    """Writes a model that is better than all before it."""
+    steps: int
+    warmup_steps: int
+    patience_steps: int
+    """Without a better score, after which a run is stopped; 0 never stops one."""
+    stops_if_stuck: bool
+    ranks: Ranks = field(default_factory=Ranks)
+    stuck: str | None = None
+    """What shows that nothing was learned, if so."""
+
+    def evaluate(self, model: Model, step: int) -> dict[str, float]:
+        asked = self.asked._replace(model=model)
+        results = [asked.evaluate(split) for split in self.dev]
+        score = results[0].scores[asked.task.metric]
+        best = self.read_best()
+        if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
+            self.ranks.do_first(lambda: self.keep_best(model, step, score, results[0]))
+        if step >= max(self.warmup_steps, GRACE * self.steps):
+            self.look_if_stuck(results[0].predictions)
+        return {
+            f"{split.name}_{name}": value
+            for split, result in zip(self.dev, results, strict=True)
+            for name, value in result.scores.items()
+        }
+
+    def read_best(self) -> dict[str, Any] | None:
+        file = self.folder / FILE
+        return read_json(file) if file.exists() else None
+
+    def keep_best(self, model: Model, step: int, score: float, result: Evaluated) -> None:
+        """The note comes last: where it is, the model is."""
+        self.keep(model, result)
+        write_file(self.folder / FILE, f'{{"step": {step}, "score": {score!r}}}\n'.encode())
+
+    def look_if_stuck(self, predictions: Predictions) -> None:
+        said = describe_stuck(self.asked.question, self.dev[0].examples, predictions)
+        if said is not None and said != self.stuck and self.ranks.is_first:
+            logger.warning(
+                "%s: nothing was learned but that; try a lower learning rate (5e-6 has freed large models), more "
+                "warm-up steps, or --retry-if-stuck",
+                said,
+            )
+        self.stuck = said
+
+    def is_finished(self, step: int) -> bool:
+        if self.stops_if_stuck and self.stuck is not None:
+            return True
+        best = self.read_best() if self.patience_steps else None
+        return best is not None and step - best["step"] >= self.patience_steps
+
+
+def describe_stuck(question: Question, examples: Sequence[Any], predictions: Predictions) -> str | None:
+    """Says so if predictions are what one gives who has seen no example: always the same, or as good as chance."""
+    if question.kind == "classes" and not question.labels:
+        spread = float(np.std([prediction.answer for prediction in predictions.values()]))
+        return "all dev examples are given nearly the same number" if spread < 0.01 else None
+    if question.kind == "choice":
+        right = [predictions[example.id].answer == example.answer for example in examples]
+        chance = 1 / question.num_choices
+        error = math.sqrt(chance * (1 - chance) / len(right))
+        share = sum(right) / len(right)
+        return f"{share:.1%} of dev is right, and chance is {chance:.1%}" if share < chance + error else None
+    if question.kind == "classes" and not question.several and len(examples) > 1:
+        answers = Counter(prediction.answer for prediction in predictions.values())
+        (label, count), *others = answers.most_common()
+        return None if others else f"all {count:,} dev examples are given the label {label!r}"
+    return None
+
+
+def lower_rate(learning_rate: float, num_stuck: int) -> float:
+    """The rate of an attempt, after so many that were stuck."""
+    return learning_rate / 3**num_stuck
+
+
+def settle_threshold(asked: Finetuned, result: Evaluated) -> Finetuned:
+    """With the threshold that was best on dev."""
+    return asked._replace(stored=replace(asked.stored, threshold=result.threshold))

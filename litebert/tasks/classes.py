@@ -1,0 +1,300 @@
+"""One or two texts, and what is to be said of them: one label, a number, or several labels.
+
+GLUE, ChnSentiCorp and a user's own tables differ in how they are read and scored, and in nothing else: `ClassTask` is
+given functions for both, and does the rest.
+"""
+
+import dataclasses
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from litebert.config import UserError, read_json, require
+from litebert.files import write_file
+from litebert.tasks.tables import read_table
+from litebert.tasks.task import (
+    Encoded,
+    Example,
+    Limits,
+    Prediction,
+    Predictions,
+    Question,
+    Sample,
+    cut_pair,
+    join_segments,
+)
+from litebert.text.documents import split_suffix
+from litebert.text.vocabulary import Vocabulary
+
+Label = str | float | tuple[str, ...] | None
+Score = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
+"""From what is right and what was predicted, in the same order."""
+
+SPLITS: Mapping[str, tuple[str, ...]] = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+NUM_SHOWN = 20
+
+
+class TextExample(NamedTuple):
+    """One or two texts with their label, their number, their several labels, or nothing where that is kept secret."""
+
+    id: str
+    place: str
+    first: str
+    second: str | None = None
+    label: Label = None
+
+
+class Examples(list[TextExample]):
+    """Examples, and what a user should know of how they were read."""
+
+    def __init__(self, examples: Iterable[TextExample] = (), notes: Iterable[str] = ()) -> None:
+        super().__init__(examples)
+        self.notes = tuple(notes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassTask:
+    """A task of texts and labels; `read_split` and `compare` say how this one is read and scored."""
+
+    name: str
+    metric: str
+    read_split: Callable[[str | Path, str], Sequence[TextExample]]
+    compare: Score
+    kind: Literal["label", "number", "several"] = "label"
+    labels: tuple[str, ...] | None = None
+    """None if they are those that the examples have."""
+    splits: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: SPLITS)
+    publish: Callable[[Path, str, Sequence[TextExample], Predictions], list[Path]] | None = None
+    """Writes the files that a leaderboard takes."""
+
+    def read(self, data: str | Path, split: str) -> Sequence[TextExample]:
+        examples = self.read_split(data, split)
+        check_ids(examples)
+        return examples
+
+    def ask(self, examples: Sequence[TextExample]) -> Question:
+        if self.kind == "number":
+            return Question("classes")
+        labels = sort_labels(examples) if self.labels is None else self.labels
+        least = 1 if self.kind == "several" else 2
+        given = ", ".join(map(repr, labels)) or "none"
+        require(len(labels) >= least, f"the examples' labels are {given}; give at least {least} to tell apart")
+        return Question("classes", labels, several=self.kind == "several")
+
+    def with_labels(self, labels: tuple[str, ...]) -> "ClassTask":
+        """The task with the labels that a model knows: written predictions can name them then."""
+        return dataclasses.replace(self, labels=labels)
+
+    def encode(
+        self, examples: Sequence[TextExample], vocabulary: Vocabulary, question: Question, limits: Limits
+    ) -> Encoded:
+        check_labelled(examples)
+        firsts = encode_texts(vocabulary, [example.first for example in examples])
+        seconds = encode_texts(vocabulary, [example.second for example in examples if example.second is not None])
+        samples, num_cut = [], 0
+        for number, (example, first) in enumerate(zip(examples, firsts, strict=True)):
+            second = None if example.second is None else next(seconds)
+            kept = cut(first, second, limits.length)
+            num_cut += kept != (first, second)
+            token_ids, begin = join_segments(vocabulary, *kept)
+            samples.append(Sample(token_ids, begin, number, find_label(example, question)))
+        return Encoded(samples, [*getattr(examples, "notes", ()), *describe_cuts(num_cut, len(examples), limits)])
+
+    def decode(
+        self, examples: Sequence[TextExample], samples: Sequence[Sample], outputs: Sequence[Any], question: Question,
+        limits: Limits,
+    ) -> Predictions:  # fmt: skip
+        ids = [examples[sample.example].id for sample in samples]
+        return {id_: predict(np.asarray(output, float), question) for id_, output in zip(ids, outputs, strict=True)}
+
+    def choose_threshold(self, examples: Sequence[TextExample], predictions: Predictions) -> float | None:
+        return None
+
+    def decide(self, predictions: Predictions, threshold: float | None) -> Predictions:
+        return predictions
+
+    def score(self, examples: Sequence[TextExample], predictions: Predictions) -> dict[str, float]:
+        """As the protocol says; but a missing number is refused, since no number is simply wrong."""
+        check_predicted(examples, predictions, at_least=len(examples) if self.kind == "number" else 1)
+        for example in examples:
+            require(
+                example.label is not None, f"{example.place}: there is no label to score by; score labelled examples"
+            )
+        never = Prediction(None)
+        answers = [predictions.get(example.id, never).answer for example in examples]
+        return self.compare([example.label for example in examples], answers)
+
+    def write_predictions(
+        self, folder: Path, split: str, examples: Sequence[TextExample], predictions: Predictions
+    ) -> list[Path]:
+        """Ours, with the probabilities, and then what the leaderboard takes."""
+        check_predicted(examples, predictions, at_least=len(examples))
+        ours = folder / f"{self.name}-{split}.jsonl"
+        records = [self.write_record(example.id, predictions[example.id]) for example in examples]
+        write_file(ours, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
+        return [ours, *(self.publish(folder, split, examples, predictions) if self.publish else [])]
+
+    def write_record(self, id_: str, prediction: Prediction) -> dict[str, Any]:
+        answer = list(prediction.answer) if self.kind == "several" else prediction.answer
+        record: dict[str, Any] = {"id": id_, "prediction": answer}
+        if prediction.probabilities and self.labels:
+            record["probabilities"] = dict(zip(self.labels, prediction.probabilities, strict=True))
+        elif prediction.probabilities:
+            record["probabilities"] = list(prediction.probabilities)
+        return record
+
+    def read_predictions(self, path: Path) -> Predictions:
+        """From JSON lines as we write them, a table with the columns index and prediction, or a JSON object by id."""
+        predictions: Predictions = {}
+        for place, id_, answer, probabilities in read_records(path):
+            require(id_ not in predictions, f"{place}: the id {id_!r} is there twice; leave one prediction of each")
+            predictions[id_] = Prediction(self.parse_answer(place, answer), self.order(place, probabilities))
+        return predictions
+
+    def parse_answer(self, place: str, answer: Any) -> Any:
+        if self.kind == "number":
+            return parse_number(place, answer)
+        if self.kind == "several":
+            require(isinstance(answer, list), f"{place}: the prediction is {answer!r}; it must be a list of labels")
+        answers = [str(label) for label in (answer if self.kind == "several" else [answer])]
+        for label in answers:
+            if self.labels and label not in self.labels:
+                raise UserError(f"{place}: {unknown_label(label, self.labels)}")
+        return tuple(answers) if self.kind == "several" else answers[0]
+
+    def order(self, place: str, probabilities: Any) -> tuple[float, ...]:
+        """Probabilities in the order of the labels."""
+        if isinstance(probabilities, dict):
+            labels = self.labels or tuple(probabilities)
+            same = sorted(labels) == sorted(probabilities)
+            require(same, f"{place}: the probabilities are of {', '.join(probabilities)}, not of {', '.join(labels)}")
+            probabilities = [probabilities[label] for label in labels]
+        require(isinstance(probabilities, list), f"{place}: the probabilities must be a number for each label")
+        return tuple(parse_number(place, number) for number in probabilities)
+
+
+def check_ids(examples: Sequence[Example]) -> None:
+    places: dict[str, str] = {}
+    for example in examples:
+        if example.id in places:
+            before = places[example.id]
+            raise UserError(f"{example.place}: its id {example.id!r} is also that of {before}; give it another")
+        places[example.id] = example.place
+
+
+def check_labelled(examples: Sequence[TextExample]) -> None:
+    """All examples have a label or none has: half of a split is a mistake."""
+    without = [example for example in examples if example.label is None]
+    if 0 < len(without) < len(examples):
+        raise UserError(f"{without[0].place}: there is no label, though others have one; give it one")
+
+
+def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at_least: int) -> None:
+    """Refuses predictions that are of too few of these examples, as those of another split are."""
+    missing = [example for example in examples if example.id not in predictions]
+    if len(examples) - len(missing) < at_least:
+        first = f"the first is {missing[0].id!r}, {missing[0].place}" if missing else "there are no examples"
+        raise UserError(f"{len(missing)} of {len(examples)} examples have no prediction ({first}); predict this split")
+
+
+def sort_labels(examples: Sequence[TextExample]) -> tuple[str, ...]:
+    """The labels that examples have, in the order of numbers if they are numbers."""
+    found: set[str] = set()
+    for example in examples:
+        if example.label is not None:
+            found.update(example.label if isinstance(example.label, tuple) else [str(example.label)])
+    return sort_names(found)
+
+
+def sort_names(names: Iterable[str]) -> tuple[str, ...]:
+    ordered = sorted(names)
+    return tuple(sorted(ordered, key=float) if all(map(NUMBER.fullmatch, ordered)) else ordered)
+
+
+def encode_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> Iterator[list[int]]:
+    """The ids of each text; all are encoded together, which is many times faster than one by one."""
+    if not texts:
+        return
+    tokens, counts = vocabulary.encode_many(texts)
+    ids, ends = tokens.tolist(), np.cumsum(counts).tolist()
+    for begin, end in zip([0, *ends], ends, strict=False):
+        yield ids[begin:end]
+
+
+def cut(first: Sequence[int], second: Sequence[int] | None, length: int) -> tuple[Sequence[int], Sequence[int] | None]:
+    """As much of a text, or of two, as has room beside the marks."""
+    return (first[: length - 2], None) if second is None else cut_pair(first, second, length - 3)
+
+
+def describe_cuts(num_cut: int, num_texts: int, limits: Limits) -> list[str]:
+    share = f"{num_cut:,} of {num_texts:,} examples"
+    return [f"{share} were cut to {limits.length} tokens; a greater length keeps them whole"] if num_cut else []
+
+
+def find_label(example: TextExample, question: Question) -> int | float | tuple[float, ...] | None:
+    """An example's label as a model learns it."""
+    label = example.label
+    if label is None or isinstance(label, float):
+        return label
+    for name in label if isinstance(label, tuple) else (label,):
+        if name not in question.labels:
+            raise UserError(f"{example.place}: {unknown_label(name, question.labels)}")
+    if isinstance(label, tuple):
+        return tuple(float(name in label) for name in question.labels)
+    return question.labels.index(label)
+
+
+def unknown_label(label: str, known: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, known[:NUM_SHOWN])) + (", ..." if len(known) > NUM_SHOWN else "")
+    return f"the label {label!r} is not one of those known ({shown}); correct it"
+
+
+def predict(output: NDArray[np.float64], question: Question) -> Prediction:
+    """What logits or a number say of one example."""
+    if not question.labels:
+        return Prediction(output.item())
+    if question.several:
+        chosen = tuple(label for label, logit in zip(question.labels, output, strict=True) if logit > 0)
+        return Prediction(chosen, tuple((0.5 + 0.5 * np.tanh(0.5 * output)).tolist()))
+    powers = np.exp(output - output.max())
+    return Prediction(question.labels[output.argmax()], tuple((powers / powers.sum()).tolist()))
+
+
+def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
+    """The place, the id, the answer and the probabilities of each prediction of a file."""
+    if split_suffix(str(path))[0] == ".json":
+        for id_, answer in read_json(path).items():
+            yield f"{path}, {id_!r}", id_, answer, []
+        return
+    for row in read_table(path):
+        id_ = row.pick("index" if "index" in row.cells else "id")
+        yield row.place, str(id_), row.pick("prediction"), row.cells.get("probabilities", [])
+
+
+def parse_number(place: str, value: Any) -> float:
+    """A number from a cell of a table; one that is none, or has no end, is refused."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{place}: {value!r} is no number; correct it")
+    return number
+
+
+def describe_balance(examples: Sequence[TextExample], question: Question) -> dict[str, int]:
+    """How many examples have each label; nothing where they have numbers."""
+    counts: Counter[str] = Counter()
+    for example in examples:
+        if isinstance(example.label, str | tuple):
+            counts.update((example.label,) if isinstance(example.label, str) else example.label)
+    return {label: counts[label] for label in question.labels}

@@ -1,0 +1,372 @@
+"""SQuAD: questions about a paragraph, whose answers are a part of it (Rajpurkar et al. 2016, 2018).
+
+In version 1.1 each question has an answer, in version 2.0 some have none. A sample is a question with a window of its
+paragraph. A prediction is a slice of the paragraph as it was written.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from litebert.config import UserError, nearest, require
+from litebert.files import exists, open_file, write_file
+from litebert.tasks.answer_scores import Answers, find_best_thresholds, score_squad1, score_squad2
+from litebert.tasks.tables import decompress, find_split
+from litebert.tasks.task import Beam, Candidate, Encoded, Limits, Prediction, Predictions, Question, Sample, Task
+from litebert.tasks.windows import ABSENT, Paragraph, WindowSample, cut_windows, encode_paragraph
+from litebert.text.documents import DAMAGE, DECOMPRESSORS, describe
+from litebert.text.vocabulary import Vocabulary
+
+NUM_STARTS = 20
+"""How many starts of an answer are weighed in each window, each with as many ends."""
+NUM_CANDIDATES = 20
+"""How many answers of a question are kept."""
+SPLITS = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
+# Under which names a layout has what we need: SQuAD's, and that in which CMRC 2018 was handed out first.
+NAMES = {
+    "context": ("context", "context_text"),
+    "question": ("question", "query_text"),
+    "id": ("id", "query_id"),
+    "qas": ("qas",),
+}
+
+
+class SpanExample(NamedTuple):
+    """A question about a paragraph."""
+
+    id: str
+    place: str
+    context: str
+    question: str
+    answers: tuple[tuple[str, int], ...] = ()
+    """The texts that are right and where each begins; -1 where that is not said."""
+    is_impossible: bool = False
+    """Whether it is known to have no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTask:
+    """SQuAD in one of its versions, or a benchmark of its layout."""
+
+    name: str
+    files: Mapping[str, str]
+    """The name of each split's file, without its suffix."""
+    measure: Callable[[Answers, Mapping[str, str]], dict[str, float]]
+    metric: str = "f1"
+    has_unanswerable: bool = False
+
+    @property
+    def splits(self) -> Mapping[str, tuple[str, ...]]:
+        return SPLITS
+
+    def read(self, data: str | Path, split: str) -> list[SpanExample]:
+        require(split in self.files, f"{self.name} has no split {split!r}{nearest(split, self.files)}")
+        path = find_split(data, self.files[split], suffixes=(".json",))
+        examples = list(read_examples(path))
+        require(examples, f"{path} has no questions; name another file")
+        check_ids(examples)
+        odd = next((example for example in examples if example.is_impossible), None)
+        if odd is not None and not self.has_unanswerable:
+            raise UserError(f"{odd.place}: a question without an answer, which {self.name} does not have; use squad2")
+        return examples
+
+    def ask(self, examples: Sequence[SpanExample]) -> Question:
+        return Question("answerable_span" if self.has_unanswerable else "span")
+
+    def encode(
+        self, examples: Sequence[SpanExample], vocabulary: Vocabulary, question: Question, limits: Limits
+    ) -> Encoded:
+        """Where an answer is known but not in its paragraph the samples have no span: nothing can be learned of them,
+        but they can be asked."""
+        tokens, counts = vocabulary.encode_many([example.question for example in examples])
+        ends = np.cumsum(counts)
+        paragraphs: dict[str, Paragraph] = {}
+        samples: list[Sample] = []
+        tally: Counter[str] = Counter(cut=int((counts > limits.question_length).sum()))
+        for number, (example, end, count) in enumerate(zip(examples, ends.tolist(), counts.tolist(), strict=True)):
+            if example.context not in paragraphs:
+                paragraphs[example.context] = encode_paragraph(vocabulary, example.context)
+            paragraph = paragraphs[example.context]
+            answer = find_answer(example, paragraph, tally)
+            asked = tokens[end - count : end].tolist()
+            samples += cut_windows(vocabulary, asked, paragraph, answer, limits, number)
+        return Encoded(samples, describe_tally(tally, len(examples), limits))
+
+    def decode(
+        self, examples: Sequence[SpanExample], samples: Sequence[Sample], outputs: Sequence[Any], question: Question,
+        limits: Limits,
+    ) -> Predictions:  # fmt: skip
+        beams: dict[int, list[tuple[WindowSample, Beam]]] = {}
+        for sample, output in zip(samples, outputs, strict=True):
+            if not isinstance(sample, WindowSample):
+                raise TypeError("a sample that was not made by `encode` does not know its window")
+            beam = make_beam(sample, np.asarray(output)) if question.kind == "span" else output
+            beams.setdefault(sample.example, []).append((sample, beam))
+        return {
+            examples[number].id: self.predict(examples[number].context, windows, question, limits)
+            for number, windows in beams.items()
+        }
+
+    def predict(
+        self, context: str, windows: Sequence[tuple[WindowSample, Beam]], question: Question, limits: Limits
+    ) -> Prediction:
+        """The best of all windows. A span head says that there is no answer by how far its first token is better."""
+        found = [candidate for window in windows for candidate in list_candidates(context, *window, limits)]
+        candidates = pick_best(found)
+        no_answer = min(beam.unanswerable for _, beam in windows)
+        if question.kind == "span":
+            best = total(candidates[0]) if candidates else 0.0
+            no_answer = no_answer - best if self.has_unanswerable else 0.0
+        return Prediction(candidates[0].text if candidates else "", (), candidates, no_answer)
+
+    def choose_threshold(self, examples: Sequence[SpanExample], predictions: Predictions) -> float | None:
+        if not self.has_unanswerable:
+            return None
+        texts = {key: best_text(prediction) for key, prediction in predictions.items()}
+        no_answer = {key: prediction.no_answer for key, prediction in predictions.items()}
+        return find_best_thresholds(list_answers(examples), texts, no_answer)["best_f1_thresh"]
+
+    def decide(self, predictions: Predictions, threshold: float | None) -> Predictions:
+        if threshold is None:
+            return predictions
+        return {
+            key: prediction._replace(answer="" if prediction.no_answer > threshold else best_text(prediction))
+            for key, prediction in predictions.items()
+        }
+
+    def score(self, examples: Sequence[SpanExample], predictions: Predictions) -> dict[str, float]:
+        known = any(example.answers or example.is_impossible for example in examples)
+        require(known, f"none of these {len(examples)} questions has its answer with it; score a split that has them")
+        return self.measure(list_answers(examples), {key: prediction.answer for key, prediction in predictions.items()})
+
+    def write_predictions(
+        self, folder: Path, split: str, examples: Sequence[SpanExample], predictions: Predictions
+    ) -> list[Path]:
+        made = {example.id: predictions[example.id] for example in examples if example.id in predictions}
+        contents: dict[str, dict[str, Any]] = {
+            "predictions": {key: prediction.answer for key, prediction in made.items()},
+            "nbest_predictions": {key: list_best(prediction.candidates) for key, prediction in made.items()},
+        }
+        if self.has_unanswerable:
+            contents["null_odds"] = {key: prediction.no_answer for key, prediction in made.items()}
+        paths = {folder / f"{split}_{name}.json": content for name, content in contents.items()}
+        for path, content in paths.items():
+            write_file(path, json.dumps(content, ensure_ascii=False, indent=1).encode() + b"\n")
+        return list(paths)
+
+    def read_predictions(self, path: Path) -> Predictions:
+        """Texts by the questions' ids; and if they lie beside it under our names, the n-best and the null odds."""
+        texts = read_texts(path)
+        best = {
+            key: tuple(map(parse_candidate, items)) for key, items in read_beside(path, "nbest_predictions").items()
+        }
+        odds = read_beside(path, "null_odds")
+        return {key: Prediction(text, (), best.get(key, ()), float(odds.get(key, 0.0))) for key, text in texts.items()}
+
+
+def read_json(path: str | Path) -> Any:
+    try:
+        with open_file(path) as file:
+            return json.loads(decompress(path, file).read())
+    except DAMAGE as error:
+        raise UserError(f"{path}: {error}; mend or fetch it again") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: {describe(error)}") from None
+
+
+def read_examples(path: str) -> Iterator[SpanExample]:
+    """The questions of a file, in order."""
+    content = read_json(path)
+    articles = content.get("data") if isinstance(content, dict) else content
+    if not isinstance(articles, list):
+        raise UserError(f'{path} has no list under "data"; it must have the layout of SQuAD')
+    for number, article in enumerate(articles, 1):
+        place = f"{path}, article {number}"
+        require(isinstance(article, dict), f"{place}: a JSON {type(article).__name__}, not an object; mend it")
+        # In CMRC's first layout a paragraph stands alone.
+        for count, paragraph in enumerate(article.get("paragraphs", [article]), 1):
+            yield from read_paragraph(f"{place}, paragraph {count}", paragraph)
+
+
+def read_paragraph(place: str, paragraph: Any) -> Iterator[SpanExample]:
+    context = pick(place, paragraph, "context", str)
+    for number, asked in enumerate(pick(place, paragraph, "qas", list), 1):
+        at = f"{place}, question {number}"
+        question, key = pick(at, asked, "question", str), pick(at, asked, "id", str | int)
+        answers = tuple(read_answer(at, answer) for answer in asked.get("answers") or ())
+        is_impossible = bool(asked.get("is_impossible", False))
+        yield SpanExample(str(key), at, context, question, () if is_impossible else answers, is_impossible)
+
+
+def pick(place: str, record: Any, field: str, kind: Any) -> Any:
+    """What a record has under one of the names of a field."""
+    require(isinstance(record, dict), f"{place}: a JSON {type(record).__name__}, not an object; mend it")
+    name = next((name for name in NAMES[field] if name in record), None)
+    if name is None:
+        raise UserError(f"{place}: no {field!r} among its fields ({', '.join(record)}); add it")
+    value = record[name]
+    require(isinstance(value, kind), f"{place}: {name!r} is {value!r:.40}, a {type(value).__name__}; mend it")
+    return value
+
+
+def read_answer(place: str, answer: Any) -> tuple[str, int]:
+    text, start = (answer, -1) if isinstance(answer, str) else (None, -1)
+    if isinstance(answer, dict):
+        text, start = answer.get("text"), answer.get("answer_start", -1)
+    if not isinstance(text, str) or not isinstance(start, int):
+        raise UserError(f"{place}: an answer is {answer!r:.60}; it must have a 'text', and a number as 'answer_start'")
+    return text, start
+
+
+def check_ids(examples: Iterable[SpanExample]) -> None:
+    places: dict[str, str] = {}
+    for example in examples:
+        other = places.setdefault(example.id, example.place)
+        require(other is example.place, f"{example.place}: the id {example.id!r} is also that of {other}; change one")
+
+
+def list_answers(examples: Iterable[SpanExample]) -> dict[str, list[str]]:
+    return {example.id: [text for text, _ in example.answers] for example in examples}
+
+
+def find_answer(example: SpanExample, paragraph: Paragraph, tally: Counter[str]) -> tuple[int, int] | None:
+    """The tokens of the first answer, and in `tally` how they were found."""
+    if example.is_impossible or not example.answers:
+        return ABSENT if example.is_impossible else None
+    text, start = example.answers[0]
+    wanted = text.strip()
+    start += len(text) - len(text.lstrip()) if start >= 0 else 0
+    begin = find_nearest(example.context, wanted, start)
+    tokens = paragraph.find_tokens(begin, begin + len(wanted)) if begin >= 0 else None
+    if tokens is None:
+        tally["not found"] += 1
+        return None
+    tally["moved"] += begin != start
+    is_exact = paragraph.find_characters(*tokens) == (begin, begin + len(wanted))
+    tally["exact" if is_exact else "widened"] += 1
+    return tokens
+
+
+def find_nearest(context: str, text: str, start: int) -> int:
+    """Where a text begins that should begin at `start`: the nearest place; -1 if there is none."""
+    if not text or (start >= 0 and context.startswith(text, start)):
+        return start if text else -1
+    before = context.rfind(text, 0, max(0, start) + len(text))
+    after = context.find(text, max(0, start))
+    found = [place for place in (before, after) if place >= 0]
+    return min(found, key=lambda place: abs(place - start), default=-1)
+
+
+def describe_tally(tally: Counter[str], num_questions: int, limits: Limits) -> list[str]:
+    notes = []
+    if total_answers := tally["exact"] + tally["widened"] + tally["not found"]:
+        notes.append(
+            f"of {total_answers:,} answers, {tally['exact']:,} are whole tokens, {tally['widened']:,} are widened to "
+            f"the tokens they are a part of, and {tally['not found']:,} are not in their paragraph and train nothing; "
+            f"{tally['moved']:,} stand elsewhere than their answer_start says, or it says nothing, and are taken where "
+            "they are nearest"
+        )
+    if tally["cut"]:
+        notes.append(f"{tally['cut']:,} of {num_questions:,} questions are cut to {limits.question_length} tokens")
+    return notes
+
+
+def make_beam(sample: WindowSample, logits_LX: NDArray[np.floating[Any]]) -> Beam:
+    """The best starts and ends that a span head sees in a sample's paragraph, each start with all ends."""
+    first, end = sample.paragraph or (0, 0)
+    starts_L, ends_L = logits_LX[:, 0].astype(np.float32), logits_LX[:, 1].astype(np.float32)
+    allowed = first + np.flatnonzero(sample.window.is_best)
+    starts_S = allowed[np.argsort(-starts_L[allowed], kind="stable")[:NUM_STARTS]]
+    ends_S = first + np.argsort(-ends_L[first:end], kind="stable")[:NUM_STARTS]
+    shape = len(starts_S), len(ends_S)
+    return Beam(
+        starts_S,
+        starts_L[starts_S],
+        np.broadcast_to(ends_S, shape),
+        np.broadcast_to(ends_L[ends_S], shape),
+        float(logits_LX[0, 0]) + float(logits_LX[0, 1]),
+    )
+
+
+def list_candidates(context: str, sample: WindowSample, beam: Beam, limits: Limits) -> Iterator[Candidate]:
+    """The best spans of one window that may be an answer."""
+    first, end = sample.paragraph or (0, 0)
+    lengths_SS = beam.ends_SS - beam.starts_S[:, None] + 1
+    is_best_S = np.isin(beam.starts_S, first + np.flatnonzero(sample.window.is_best))
+    allowed = is_best_S[:, None] & (beam.ends_SS < end) & (lengths_SS >= 1) & (lengths_SS <= limits.answer_length)
+    rows, columns = np.nonzero(allowed)
+    start_scores, end_scores = beam.start_log_probs_S[rows].astype(float), beam.end_log_probs_SS[rows, columns]
+    shift = sample.window.begin - first
+    for index in np.argsort(-(start_scores + end_scores), kind="stable")[:NUM_CANDIDATES]:
+        tokens = int(beam.starts_S[rows[index]]) + shift, int(beam.ends_SS[rows[index], columns[index]]) + shift
+        begin, stop = sample.source.find_characters(*tokens)
+        if text := context[begin:stop].strip():
+            begin = context.index(text, begin)
+            yield Candidate(text, begin, begin + len(text), float(start_scores[index]), float(end_scores[index]))
+
+
+def pick_best(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The best first, and each span of characters once."""
+    best: dict[tuple[int, int], Candidate] = {}
+    for candidate in sorted(candidates, key=total, reverse=True):
+        best.setdefault((candidate.start, candidate.end), candidate)
+    return tuple(best.values())[:NUM_CANDIDATES]
+
+
+def total(candidate: Candidate) -> float:
+    return candidate.start_score + candidate.end_score
+
+
+def best_text(prediction: Prediction) -> str:
+    """The answer if there is one."""
+    return prediction.candidates[0].text if prediction.candidates else prediction.answer
+
+
+def list_best(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """Candidates as the official tools write them, with their places."""
+    scores = np.array([total(candidate) for candidate in candidates])
+    weights = np.exp(scores - scores.max(initial=-np.inf))
+    return [
+        {
+            "text": candidate.text,
+            "probability": float(weight),
+            "start_logit": candidate.start_score,
+            "end_logit": candidate.end_score,
+            "start": candidate.start,
+            "end": candidate.end,
+        }
+        for candidate, weight in zip(candidates, weights / weights.sum(), strict=True)
+    ]
+
+
+def parse_candidate(item: Mapping[str, Any]) -> Candidate:
+    """Others write neither places nor, if their scores are log-probabilities, our names for them."""
+    scores = (float(item.get(f"{side}_logit", item.get(f"{side}_log_prob", 0.0))) for side in ("start", "end"))
+    return Candidate(item["text"], item.get("start", -1), item.get("end", -1), *scores)
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    content = read_json(path)
+    require(isinstance(content, dict), f"{path}: a JSON {type(content).__name__}, not an object of answers by id")
+    odd = next((key for key, text in content.items() if not isinstance(text, str)), None)
+    require(odd is None, f"{path}: the answer of {odd!r} is no text; name a file of one answer for each id")
+    return content
+
+
+def read_beside(path: Path, name: str) -> dict[str, Any]:
+    """What lies beside a `predictions.json`, with the same beginning of its name."""
+    stem, found, _ = path.name.rpartition("predictions.json")
+    files = [path.with_name(f"{stem}{name}.json{compression}") for compression in ("", *DECOMPRESSORS)]
+    return next((read_json(file) for file in files if exists(file)), {}) if found else {}
+
+
+TASKS: dict[str, Task] = {
+    "squad1": SpanTask("squad1", {split: f"{split}-v1.1" for split in SPLITS}, score_squad1),
+    "squad2": SpanTask("squad2", {split: f"{split}-v2.0" for split in SPLITS}, score_squad2, has_unanswerable=True),
+}

@@ -1,0 +1,219 @@
+"""Sentences in words, and a tag for each: names, parts of speech.
+
+A word's first piece carries its tag and is asked for it. A sentence that is too long is read in parts that end with a
+word, so that every word gets a tag.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from litebert.batch import NO_LABEL
+from litebert.config import UserError, require
+from litebert.files import write_file
+from litebert.tasks.classes import (
+    SPLITS,
+    check_ids,
+    check_predicted,
+    encode_texts,
+    read_records,
+    sort_names,
+    unknown_label,
+)
+from litebert.tasks.scores import score_tags
+from litebert.tasks.tables import read_lines
+from litebert.tasks.task import Encoded, Limits, Prediction, Predictions, Question, Sample, join_segments
+from litebert.text.vocabulary import Vocabulary
+
+DOCUMENT = "-DOCSTART-"
+
+
+class TagExample(NamedTuple):
+    """A sentence, and its tags unless they are kept secret."""
+
+    id: str
+    place: str
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagTask:
+    """A task of words and tags."""
+
+    name: str
+    metric: str
+    read_split: Callable[[str | Path, str], Sequence[TagExample]]
+    labels: tuple[str, ...] | None = None
+    """None if they are those that the examples have."""
+    splits: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: SPLITS)
+
+    def read(self, data: str | Path, split: str) -> Sequence[TagExample]:
+        examples = self.read_split(data, split)
+        check_ids(examples)
+        return examples
+
+    def ask(self, examples: Sequence[TagExample]) -> Question:
+        labels = sort_names({tag for example in examples for tag in example.tags or ()})
+        labels = self.labels or labels
+        given = ", ".join(map(repr, labels)) or "none"
+        require(len(labels) >= 2, f"the examples' tags are {given}; give at least 2 to tell apart")
+        return Question("token_classes", labels)
+
+    def encode(
+        self, examples: Sequence[TagExample], vocabulary: Vocabulary, question: Question, limits: Limits
+    ) -> Encoded:
+        """Where tags are secret, the first class stands for each, since `decode` finds the words by them."""
+        rows = encode_texts(vocabulary, [word for example in examples for word in example.words])
+        classes = {label: number for number, label in enumerate(question.labels)}
+        samples, num_parted = [], 0
+        for number, example in enumerate(examples):
+            words = [(next(rows) or [vocabulary.special.unknown])[: limits.length - 2] for _ in example.words]
+            tags = find_classes(example, classes)
+            parts = list(part_words(words, limits.length - 2))
+            num_parted += len(parts) > 1
+            samples += [make_sample(vocabulary, number, words[part], tags[part]) for part in parts]
+        share = f"{num_parted:,} of {len(examples):,} sentences"
+        note = f"{share} have more than {limits.length} tokens and are read in parts; a greater length keeps them whole"
+        return Encoded(samples, [note] if num_parted else [])
+
+    def decode(
+        self, examples: Sequence[TagExample], samples: Sequence[Sample], outputs: Sequence[Any], question: Question,
+        limits: Limits,
+    ) -> Predictions:  # fmt: skip
+        tags: dict[int, list[str]] = {}
+        for sample, logits_LC in zip(samples, outputs, strict=True):
+            assert sample.token_labels is not None
+            best = np.asarray(logits_LC)[sample.token_labels != NO_LABEL].argmax(1)
+            tags.setdefault(sample.example, []).extend(question.labels[number] for number in best)
+        return {examples[number].id: Prediction(tuple(found)) for number, found in tags.items()}
+
+    def choose_threshold(self, examples: Sequence[TagExample], predictions: Predictions) -> float | None:
+        return None
+
+    def decide(self, predictions: Predictions, threshold: float | None) -> Predictions:
+        return predictions
+
+    def score(self, examples: Sequence[TagExample], predictions: Predictions) -> dict[str, float]:
+        check_predicted(examples, predictions, at_least=1)
+        gold = []
+        for example in examples:
+            if example.tags is None:
+                raise UserError(f"{example.place}: there are no tags to score by; score tagged sentences")
+            gold.append(example.tags)
+        check_numbers(examples, predictions)
+        never = Prediction(None)
+        return score_tags(gold, [predictions.get(example.id, never).answer for example in examples])
+
+    def write_predictions(
+        self, folder: Path, split: str, examples: Sequence[TagExample], predictions: Predictions
+    ) -> list[Path]:
+        check_predicted(examples, predictions, at_least=len(examples))
+        path = folder / f"{self.name}-{split}.jsonl"
+        records = ({"id": example.id, "prediction": predictions[example.id].answer} for example in examples)
+        write_file(path, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
+        return [path]
+
+    def read_predictions(self, path: Path) -> Predictions:
+        """From JSON lines as we write them, a table with the columns index and prediction, or a JSON object by id; tags
+        are lists, or separated by spaces."""
+        predictions: Predictions = {}
+        for place, id_, answer, _ in read_records(path):
+            require(id_ not in predictions, f"{place}: the id {id_!r} is there twice; leave one prediction of each")
+            predictions[id_] = Prediction(split_words(place, answer))
+        return predictions
+
+
+def find_classes(example: TagExample, classes: Mapping[str, int]) -> list[int]:
+    if example.tags is None:
+        return [0] * len(example.words)
+    for tag in example.tags:
+        if tag not in classes:
+            raise UserError(f"{example.place}: {unknown_label(tag, list(classes))}")
+    return [classes[tag] for tag in example.tags]
+
+
+def part_words(words: Sequence[Sequence[int]], room: int) -> Iterator[slice]:
+    """Runs of words that fit into one sample, as long as may be; none overlap."""
+    start = size = 0
+    for number, word in enumerate(words):
+        if size + len(word) > room:
+            yield slice(start, number)
+            start, size = number, 0
+        size += len(word)
+    yield slice(start, len(words))
+
+
+def make_sample(vocabulary: Vocabulary, number: int, words: Sequence[Sequence[int]], tags: Sequence[int]) -> Sample:
+    pieces = [piece for word in words for piece in word]
+    token_ids, second = join_segments(vocabulary, pieces, None)
+    labels = np.full(len(token_ids), NO_LABEL, np.int32)
+    sizes = np.fromiter(map(len, words), np.int64, len(words))
+    labels[1 + np.cumsum(sizes) - sizes] = tags
+    return Sample(token_ids, second, number, token_labels=labels)
+
+
+def check_numbers(examples: Sequence[TagExample], predictions: Predictions) -> None:
+    for example in examples:
+        found = predictions.get(example.id)
+        if found is not None and len(found.answer) != len(example.words):
+            sizes = f"{len(found.answer)} tags were predicted for {len(example.words)} words"
+            raise UserError(f"{example.place}: {sizes}; predict this very split")
+
+
+def split_words(place: str, value: Any) -> tuple[str, ...]:
+    """The words or tags of a sentence: a list, one written as JSON, or what spaces separate."""
+    if isinstance(value, str):
+        found = parse_list(value)
+        value = found if are_strings(found) else value.split()
+    require(are_strings(value), f"{place}: {value!r} is no list of strings; write one, or a string with spaces")
+    require(value and all(word.strip() for word in value), f"{place}: there is an empty word or tag, or none at all")
+    return tuple(value)
+
+
+def parse_list(text: str) -> list[Any] | None:
+    """A list that is written as JSON; a plain text may begin with a bracket too, and is none."""
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
+
+
+def are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+
+
+def read_conll(path: str | Path) -> list[TagExample]:
+    """Sentences with a word on each line and a blank line between them: the first column is the word, the last its tag.
+    Columns are set apart by tabs or spaces; where there is only one, the tags are secret."""
+    lines = ((number, split_columns(line)) for number, line in read_lines(path))
+    groups = (list(group) for filled, group in groupby(lines, lambda line: bool(line[1])) if filled)
+    sentences = [group for group in groups if group[0][1][0] != DOCUMENT]
+    require(sentences, f"{path} has no sentences; fill it or name another")
+    width = len(sentences[0][0][1])
+    return [make_sentence(path, number, sentence, width) for number, sentence in enumerate(sentences)]
+
+
+def split_columns(line: str) -> list[str]:
+    if not line.strip(" \t"):
+        return []
+    return line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+
+
+def make_sentence(path: str | Path, number: int, lines: Iterable[tuple[int, list[str]]], width: int) -> TagExample:
+    lines = list(lines)
+    for line, cells in lines:
+        fits = len(cells) == width and cells[0] and cells[-1]
+        require(fits, f"{path}, line {line}: {len(cells)} columns where others have {width}, or an empty one; mend it")
+    words = tuple(cells[0] for _, cells in lines)
+    tags = tuple(cells[-1] for _, cells in lines) if width > 1 else None
+    return TagExample(str(number), f"{path}, line {lines[0][0]}", words, tags)

@@ -1,0 +1,180 @@
+"""A user's own data: tables whose columns are named, or sentences with a tag for each word.
+
+`make_task` turns the names of the columns into a task. What a split is made of lies in a folder, as train, dev and test
+with any known suffix, or is one file.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from litebert.config import check_fields, require
+from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, parse_number, sort_names
+from litebert.tasks.scores import (
+    accuracy,
+    f1,
+    macro_f1,
+    marks_spans,
+    pearson,
+    root_mean_squared_error,
+    score_label_sets,
+    spearman,
+)
+from litebert.tasks.tables import FORMATS, Row, find_split, read_table
+from litebert.tasks.tags import TagExample, TagTask, parse_list, read_conll, split_words
+from litebert.text.documents import split_suffix
+
+Kind = Literal["label", "score", "labels", "tags"]
+KINDS: tuple[Kind, ...] = ("label", "score", "labels", "tags")
+FILES = {"train": ("train",), "dev": ("dev", "validation", "valid"), "test": ("test",)}
+CONLL = (".conll", ".bio", ".txt")
+TAGGED = tuple(dict.fromkeys((*FORMATS, *CONLL)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextColumns:
+    """The names of the columns of one or two texts and of what is to be said of them, which is one of four."""
+
+    first: str = "text"
+    second: str | None = None
+    label: str | None = None
+    """A class. It is the column named label if none of the four is given."""
+    score: str | None = None
+    """A number."""
+    labels: str | None = None
+    """Any number of classes, as a list or with separators; the cell may be empty."""
+    tags: str | None = None
+    """A tag for each word; the words are in `first`, and both are lists or separated by spaces."""
+    separator: str = "|"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        given = [kind for kind in KINDS if getattr(self, kind)]
+        require(len(given) < 2, f"the columns {' and '.join(given)} are both given; give only one of them")
+        require(self.first and self.separator, "the column of the text and the separator must not be empty; name them")
+        require(not (self.tags and self.second), "tags are for the words of one text; leave out the second")
+
+    @property
+    def kind(self) -> Kind:
+        return next((kind for kind in KINDS if getattr(self, kind)), "label")
+
+    @property
+    def target(self) -> str:
+        return getattr(self, self.kind) or "label"
+
+
+def make_task(columns: TextColumns, data: str | Path) -> ClassTask | TagTask:
+    """The task that columns describe; the data say by which score models that tag words are best compared."""
+    if columns.kind == "tags":
+        metric = "f1" if marks_spans(find_tags(columns, data)) else "accuracy"
+        return TagTask(name="tags", metric=metric, read_split=partial(read_tagged, columns))
+    metric, compare, kind = SCORES[columns.kind]
+    return ClassTask(name="text", metric=metric, read_split=partial(read_texts, columns), compare=compare, kind=kind)
+
+
+def find_tags(columns: TextColumns, data: str | Path) -> Iterator[str]:
+    """The tags of the first split that is there, if it has some."""
+    names = [name for names in FILES.values() for name in names]
+    path = find_split(data, *names, suffixes=TAGGED)
+    yield from (tag for example in read_tagged(columns, path, "test") for tag in example.tags or ())
+
+
+def read_texts(columns: TextColumns, data: str | Path, split: str) -> Examples:
+    path = find_split(data, *find_names(split))
+    return Examples(make_example(columns, row, number, split) for number, row in enumerate(read_table(path)))
+
+
+def find_names(split: str) -> tuple[str, ...]:
+    require(split in FILES, f"there is no split {split!r}; name one of {', '.join(FILES)}")
+    return FILES[split]
+
+
+def make_example(columns: TextColumns, row: Row, number: int, split: str) -> TextExample:
+    first = parse_text(row, columns.first)
+    second = parse_text(row, columns.second) if columns.second else None
+    hidden = split == "test" and columns.target not in row.cells
+    return TextExample(str(number), row.place, first, second, None if hidden else parse_target(columns, row))
+
+
+def parse_text(row: Row, column: str) -> str:
+    text = row.pick(column)
+    require(isinstance(text, str), f"{row.place}: {column!r} is {text!r}, not a string; correct it")
+    require(text.strip(), f"{row.place}: {column!r} is empty; fill it or leave the row out")
+    return text
+
+
+def parse_target(columns: TextColumns, row: Row) -> Label:
+    value = row.pick(columns.target)
+    if columns.kind == "score":
+        return parse_number(row.place, value)
+    if columns.kind == "labels":
+        return tuple(dict.fromkeys(parse_label(row.place, name) for name in split_labels(value, columns.separator)))
+    return parse_label(row.place, value)
+
+
+def split_labels(value: Any, separator: str) -> list[Any]:
+    if isinstance(value, str):
+        found = parse_list(value)
+        return (value.split(separator) if value.strip() else []) if found is None else found
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def parse_label(place: str, value: Any) -> str:
+    """A label as a string; JSON may have it as a number or as true and false."""
+    is_plain = isinstance(value, str | int | float) or value is None
+    require(is_plain, f"{place}: the label is {value!r}; write a string, or name the column as one of several labels")
+    label = "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
+    require(label, f"{place}: the label is empty; fill it or leave the row out")
+    return label
+
+
+def read_tagged(columns: TextColumns, data: str | Path, split: str) -> list[TagExample]:
+    path = find_split(data, *find_names(split), suffixes=TAGGED)
+    if split_suffix(path)[0] in CONLL:
+        return read_conll(path)
+    return [make_sentence(columns, row, number, split) for number, row in enumerate(read_table(path))]
+
+
+def make_sentence(columns: TextColumns, row: Row, number: int, split: str) -> TagExample:
+    words = split_words(row.place, row.pick(columns.first))
+    if split == "test" and columns.target not in row.cells:
+        return TagExample(str(number), row.place, words)
+    tags = split_words(row.place, row.pick(columns.target))
+    same = len(words) == len(tags)
+    require(same, f"{row.place}: there are {len(words)} words but {len(tags)} tags; give one to each")
+    return TagExample(str(number), row.place, words, tags)
+
+
+def score_labels(gold: Sequence[str], predicted: Sequence[str | None]) -> dict[str, float]:
+    """Of two classes, the one that is sought is the second: 1 of 0 and 1, yes of no and yes."""
+    scores = {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
+    names = sort_names({*gold, *filter(None, predicted)})
+    return scores | ({"f1": f1(gold, predicted, names[1])} if len(names) == 2 else {})
+
+
+def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
+    return {
+        "pearson": pearson(gold, predicted),
+        "spearman": spearman(gold, predicted),
+        "rmse": root_mean_squared_error(gold, predicted),
+    }
+
+
+# The score that models are chosen by, all scores, and what is predicted, by the kind of column.
+SCORES: dict[Kind, tuple[str, Score, Literal["label", "number", "several"]]] = {
+    "label": ("accuracy", score_labels, "label"),
+    "score": ("pearson", score_numbers, "number"),
+    "labels": ("micro_f1", score_label_sets, "several"),
+}
+
+CHNSENTICORP = ClassTask(
+    name="chnsenticorp",
+    metric="accuracy",
+    read_split=partial(read_texts, TextColumns(first="text_a")),
+    compare=lambda gold, predicted: {"accuracy": accuracy(gold, predicted)},
+    labels=("0", "1"),
+)
+"""Reviews of hotels, books and laptops in Chinese, for or against."""
