@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from litebert.text.unigram import VocabularyConfig, train_unigram
 from litebert.text.vocabulary import copy_vocabulary
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "README.zh-CN.md", "docs/tour.md"]
+PAGES = ["README.md", "README.zh-CN.md", "docs/tour.md", "docs/howto/finetuning.md"]
 PROSE = ["CONTRIBUTING.md", "docs/design.md", "docs/paper.md", "docs/results.md", "docs/howto/devices.md"]
 
 
@@ -68,7 +69,34 @@ def visited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     write_model(Model(replace(albert_nano(), vocab_size=config.size), PRETRAINING), demo / "run" / "model")
     copy_vocabulary(demo / "vocab", demo / "run" / "model")
+    shutil.copytree(demo / "run" / "model", folder / "my-model")
+    write_tasks(folder)
     return folder
+
+
+def write_tasks(folder: Path) -> None:
+    """Data of the tasks that the pages name, in the layouts of their makers."""
+    labels = ["01"[number % 2] for number in range(40)]
+    english, chinese = list(zip(ENGLISH, labels, strict=False)), list(zip(labels, CHINESE, strict=False))
+    reviews = [(text, label, f"{label}.5", "food|place" if label == "1" else "food") for text, label in english]
+    for split in ("train", "dev"):
+        write_rows(folder / "glue" / "SST-2" / f"{split}.tsv", "\t", ("sentence", "label"), english)
+    unlabelled = [(str(number), text) for number, (text, _) in enumerate(english)]
+    write_rows(folder / "glue" / "SST-2" / "test.tsv", "\t", ("index", "sentence"), unlabelled)
+    for split in ("train", "dev", "test"):
+        write_rows(folder / "chnsenticorp" / f"{split}.tsv", "\t", ("label", "text_a"), chinese)
+        write_rows(folder / "reviews" / f"{split}.csv", ",", ("review", "stars", "helpful", "topics"), reviews)
+        write_rows(folder / "names" / f"{split}.tsv", "\t", ("words", "tags"), 8 * [("a new list", "O B-X I-X")])
+    question = {"id": "1", "question": "What?", "answers": [{"text": "new", "answer_start": 2}], "is_impossible": False}
+    squad = {"version": "v2.0", "data": [{"paragraphs": [{"context": "A new list.", "qas": [question]}]}]}
+    (folder / "squad").mkdir()
+    (folder / "squad" / "dev-v2.0.json").write_text(json.dumps(squad))
+    (folder / "predictions.json").write_text(json.dumps({"1": "new"}))
+
+
+def write_rows(path: Path, separator: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{separator.join(row)}\n" for row in [header, *rows]), encoding="utf-8")
 
 
 @pytest.fixture
@@ -88,6 +116,8 @@ def test_every_command_on_the_page_runs(page: str, workplace: None, capsys: pyte
         if program == "litebert":
             if arguments[0] == "pretrain":  # only the first steps of it
                 arguments += ["--steps", "3", "--evaluation-sequences", "32"]
+            if arguments[0] == "finetune":
+                arguments += ["--steps", "2", "--evaluate-every", "0"]
             main(arguments)
             assert capsys.readouterr().out
         elif program == "make":

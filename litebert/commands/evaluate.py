@@ -18,7 +18,7 @@ class Options:
     task: str | None = None
     """What the folder says it was fine-tuned for, unless it is given."""
     split: str | None = None
-    """All of dev, unless it is given."""
+    """All of dev, or of a task that is a test alone, unless it is given."""
     examples: int | None = None
     """Evaluate on so many examples, drawn at random but always the same, instead of all."""
     out: Path | None = None
@@ -35,7 +35,7 @@ def run(options: Options) -> None:
     require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
     asked = open_finetuned(options.model, options.data, options.task)
     scores = {}
-    for name in (options.split,) if options.split else asked.task.splits["dev"]:
+    for name in (options.split,) if options.split else asked.task.splits["dev"] or asked.task.splits["test"]:
         split = asked.read(options.data, name, options.examples)
         require(
             is_labelled(split.examples), f"{name} of {options.data} has no labels to score by; use litebert predict"

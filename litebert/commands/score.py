@@ -21,7 +21,7 @@ class Options:
     predictions: Path
     """The predictions, as the official tools have them or as LiteBERT writes them."""
     split: str | None = None
-    """Of a folder; the first of dev, unless it is given."""
+    """Of a folder; the first of dev, or of a task that is a test alone, unless it is given."""
     columns: TextColumns = field(default_factory=TextColumns)
     json: bool = False
     """Print JSON instead of a table."""
@@ -32,7 +32,7 @@ def run(options: Options) -> None:
     from litebert.tasks.registry import find_task
 
     task = find_task(options.task, options.columns, options.gold)
-    examples = task.read(options.gold, options.split or task.splits["dev"][0])
+    examples = task.read(options.gold, options.split or (*task.splits["dev"], *task.splits["test"])[0])
     predictions = task.read_predictions(options.predictions)
     scores = task.score(examples, predictions)
     if options.json:

@@ -6,6 +6,7 @@ environment.json   versions and hardware
 metrics.jsonl      what was measured, a line each; tensorboard/ holds the same
 checkpoints/       where to go on from
 best.json          the step of the best model so far, and its score
+stuck.json         at which step it was seen that nothing was learned, if so
 model/             that model, with its task and a card
 predictions/       what it says of dev, and of test where that is there
 scores.json        how good that is
@@ -16,6 +17,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +64,7 @@ from litebert.training.timing import measure_peak
 logger = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 4
-ATTEMPT = ("checkpoints", "metrics.jsonl", "tensorboard", "model", "best.json")
+ATTEMPT = ("checkpoints", "metrics.jsonl", "tensorboard", "model", "best.json", "stuck.json")
 """What belongs to one attempt at a run."""
 
 
@@ -90,7 +92,9 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     require(config.data, "there is no data; name the folder of the task's files with --data")
     require(config.init, "there is no model to begin with; name its folder with --init")
     config = agree_with_run(config, run, ranks)
+    require(not Path(config.data).is_file(), f"{config.data} is one file; give the folder with train, dev and test")
     task = find_task(config.task, config.columns, config.data)
+    require(task.splits["train"], f"{config.task} is a test alone; fine-tune for a task that has data to learn from")
     train_examples = draw(task.read(config.data, task.splits["train"][0]), config.train_examples, config.seed)
     require(is_labelled(train_examples), f"the examples of {config.data} have no labels; there is nothing to learn")
     question = task.ask(train_examples)
@@ -208,7 +212,7 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> tuple[Outcome, dic
     outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps))
     if outcome.stopped_by is not None:
         return outcome, {}
-    if selection.stuck is not None and selection.stops_if_stuck:
+    if selection.stops_if_stuck and selection.find_stuck(outcome.step) is not None:
         ranks.do_first(lambda: set_aside(run))
         return finetune(prepared.config, run, ranks)
     scores: dict[str, Any] = {}
@@ -221,7 +225,8 @@ def set_aside(run: Path) -> None:
     """Moves an attempt away that learned nothing; the next begins with a lower rate."""
     folder = run / f"stuck-{count_stuck(run) + 1}"
     unfinished = run / f".{folder.name}"
-    unfinished.mkdir(exist_ok=True)
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that ended here; the attempt was made again since
+    unfinished.mkdir()
     for name in ATTEMPT:
         if (run / name).exists():
             (run / name).rename(unfinished / name)
@@ -315,7 +320,7 @@ def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection
         "steps": outcome.step,
         "learning_rate": prepared.schedule.learning_rate,
         "seed": config.seed,
-        "stuck": selection.stuck,
+        "stuck": selection.find_stuck(outcome.step),
         "attempts": count_stuck(run) + 1,
         "files": {},
     }

@@ -34,7 +34,11 @@ def summarize(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str
     """The median, as the paper reports it, the mean and the spread of every score of every split."""
     splits = {name: values for name, values in runs[0].items() if isinstance(values, Mapping) and name != "files"}
     return {
-        split: {name: describe([run[split][name] for run in runs]) for name in values}
+        split: {
+            name: describe([run[split][name] for run in runs])
+            for name in values
+            if all(name in run[split] for run in runs)  # F1 is a score only where two labels were told apart
+        }
         for split, values in splits.items()
     }
 

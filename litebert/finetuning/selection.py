@@ -1,5 +1,6 @@
 """Which of a run's models is kept: the one that was best on dev."""
 
+import json
 import logging
 import math
 from collections import Counter
@@ -20,6 +21,7 @@ from litebert.training.parallel import Ranks
 logger = logging.getLogger(__name__)
 
 FILE = "best.json"
+STUCK_FILE = "stuck.json"
 GRACE = 1 / 3
 """The share of a run's steps in which a model may still be at the majority class."""
 
@@ -44,8 +46,6 @@ class Selection:
     """Without a better score, after which a run is stopped; 0 never stops one."""
     stops_if_stuck: bool
     ranks: Ranks = field(default_factory=Ranks)
-    stuck: str | None = None
-    """What shows that nothing was learned, if so."""
 
     def evaluate(self, model: Model, step: int) -> dict[str, float]:
         asked = self.asked._replace(model=model)
@@ -55,7 +55,7 @@ class Selection:
         if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
             self.ranks.do_first(lambda: self.keep_best(model, step, score, results[0]))
         if step >= max(self.warmup_steps, GRACE * self.steps):
-            self.look_if_stuck(results[0].predictions)
+            self.look_if_stuck(step, results[0].predictions)
         return {
             f"{split.name}_{name}": value
             for split, result in zip(self.dev, results, strict=True)
@@ -71,18 +71,31 @@ class Selection:
         self.keep(model, result)
         write_file(self.folder / FILE, f'{{"step": {step}, "score": {score!r}}}\n'.encode())
 
-    def look_if_stuck(self, predictions: Predictions) -> None:
+    def look_if_stuck(self, step: int, predictions: Predictions) -> None:
         said = describe_stuck(self.asked.question, self.dev[0].examples, predictions)
-        if said is not None and said != self.stuck and self.ranks.is_first:
+        if said is not None and said != self.find_stuck(step) and self.ranks.is_first:
             logger.warning(
                 "%s: nothing was learned but that; try a lower learning rate (5e-6 has freed large models), more "
                 "warm-up steps, or --retry-if-stuck",
                 said,
             )
-        self.stuck = said
+        self.ranks.do_first(lambda: self.note_stuck(step, said))
+
+    def note_stuck(self, step: int, said: str | None) -> None:
+        file = self.folder / STUCK_FILE
+        if said is None:
+            file.unlink(missing_ok=True)
+        else:
+            write_file(file, json.dumps({"step": step, "said": said}, ensure_ascii=False).encode() + b"\n")
+
+    def find_stuck(self, step: int) -> str | None:
+        """What shows that nothing was learned in so many steps, if so."""
+        file = self.folder / STUCK_FILE
+        noted = read_json(file) if file.exists() else {"step": math.inf}
+        return noted["said"] if noted["step"] <= step else None
 
     def is_finished(self, step: int) -> bool:
-        if self.stops_if_stuck and self.stuck is not None:
+        if self.stops_if_stuck and self.find_stuck(step) is not None:
             return True
         best = self.read_best() if self.patience_steps else None
         return best is not None and step - best["step"] >= self.patience_steps
@@ -92,14 +105,15 @@ def describe_stuck(question: Question, examples: Sequence[Any], predictions: Pre
     """Says so if predictions are what one gives who has seen no example: always the same, or as good as chance."""
     if question.kind == "classes" and not question.labels:
         spread = float(np.std([prediction.answer for prediction in predictions.values()]))
-        return "all dev examples are given nearly the same number" if spread < 0.01 else None
+        expected = float(np.std([example.label for example in examples]))
+        return "all dev examples are given nearly the same number" if spread < 0.01 * expected else None
     if question.kind == "choice":
         right = [predictions[example.id].answer == example.answer for example in examples]
         chance = 1 / question.num_choices
         error = math.sqrt(chance * (1 - chance) / len(right))
         share = sum(right) / len(right)
         return f"{share:.1%} of dev is right, and chance is {chance:.1%}" if share < chance + error else None
-    if question.kind == "classes" and not question.several and len(examples) > 1:
+    if question.kind == "classes" and not question.several and len({example.label for example in examples}) > 1:
         answers = Counter(prediction.answer for prediction in predictions.values())
         (label, count), *others = answers.most_common()
         return None if others else f"all {count:,} dev examples are given the label {label!r}"

@@ -28,6 +28,7 @@ from litebert.tasks.task import (
     Predictions,
     Question,
     Sample,
+    check_ids,
     cut_pair,
     join_segments,
 )
@@ -180,15 +181,6 @@ class ClassTask:
             probabilities = [probabilities[label] for label in labels]
         require(isinstance(probabilities, list), f"{place}: the probabilities must be a number for each label")
         return tuple(parse_number(place, number) for number in probabilities)
-
-
-def check_ids(examples: Sequence[Example]) -> None:
-    places: dict[str, str] = {}
-    for example in examples:
-        if example.id in places:
-            before = places[example.id]
-            raise UserError(f"{example.place}: its id {example.id!r} is also that of {before}; give it another")
-        places[example.id] = example.place
 
 
 def check_labelled(examples: Sequence[TextExample]) -> None:

@@ -161,10 +161,9 @@ def combine_spans(question: Question, id_: str, members: Members) -> Prediction:
     """
     proposed: dict[tuple[int, int], list[Candidate]] = {}
     for member in members:
-        known = member.candidates or member.answer == ""
-        require(
-            known, f"{id_}: a member has an answer but no spans with scores; an ensemble needs those it wrote itself"
-        )
+        known = (member.candidates or member.answer == "") and all(span.start >= 0 for span in member.candidates)
+        said = f"{id_}: a member has an answer without spans, or spans without their places"
+        require(known, f"{said}; an ensemble needs both, as our n-best files have them")
         for place, candidate in find_spans(member).items():
             proposed.setdefault(place, []).append(candidate)
     candidates = tuple(sorted(map(average_candidates, proposed.values()), key=rank))

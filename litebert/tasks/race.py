@@ -19,7 +19,17 @@ from litebert.config import nearest, require
 from litebert.files import exists, find_files, write_file
 from litebert.tasks.classes import parse_number, read_records
 from litebert.tasks.tables import is_folder, parse_object, read_lines
-from litebert.tasks.task import Encoded, Limits, Prediction, Predictions, Question, Sample, Task, join_segments
+from litebert.tasks.task import (
+    Encoded,
+    Limits,
+    Prediction,
+    Predictions,
+    Question,
+    Sample,
+    Task,
+    check_ids,
+    join_segments,
+)
 from litebert.text.documents import DECOMPRESSORS
 from litebert.text.vocabulary import Vocabulary
 from litebert.text.word_table import Tokens
@@ -164,8 +174,8 @@ def write_line(id_: str, prediction: Prediction) -> str:
 
 
 def fill_blank(question: str, option: str) -> str:
-    """The option in the question's first blank, or after a question without one."""
-    return BLANK.sub(lambda _: option, question, count=1) if "_" in question else f"{question} {option}"
+    """The option in each of the question's blanks, or after a question without any."""
+    return BLANK.sub(lambda _: option, question) if "_" in question else f"{question} {option}"
 
 
 def number_passages(examples: Sequence[ChoiceExample]) -> dict[str, int]:
@@ -293,13 +303,6 @@ def check_answered(examples: Sequence[ChoiceExample]) -> None:
     """For training and scoring."""
     secret = next((example for example in examples if example.answer is None), None)
     require(secret is None, f"{secret and secret.place}: there is no answer; add it, or name answered questions")
-
-
-def check_ids(examples: Sequence[ChoiceExample]) -> None:
-    places: dict[str, str] = {}
-    for example in examples:
-        before = places.setdefault(example.id, example.place)
-        require(before is example.place, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
 
 
 TASKS: dict[str, Task] = {

@@ -18,7 +18,18 @@ from litebert.config import UserError, nearest, require
 from litebert.files import exists, open_file, write_file
 from litebert.tasks.answer_scores import Answers, find_best_thresholds, score_squad1, score_squad2
 from litebert.tasks.tables import decompress, find_split
-from litebert.tasks.task import Beam, Candidate, Encoded, Limits, Prediction, Predictions, Question, Sample, Task
+from litebert.tasks.task import (
+    Beam,
+    Candidate,
+    Encoded,
+    Limits,
+    Prediction,
+    Predictions,
+    Question,
+    Sample,
+    Task,
+    check_ids,
+)
 from litebert.tasks.windows import ABSENT, Paragraph, WindowSample, cut_windows, encode_paragraph
 from litebert.text.documents import DAMAGE, DECOMPRESSORS, describe
 from litebert.text.vocabulary import Vocabulary
@@ -222,13 +233,6 @@ def read_answer(place: str, answer: Any) -> tuple[str, int]:
     if not isinstance(text, str) or not isinstance(start, int):
         raise UserError(f"{place}: an answer is {answer!r:.60}; it must have a 'text', and a number as 'answer_start'")
     return text, start
-
-
-def check_ids(examples: Iterable[SpanExample]) -> None:
-    places: dict[str, str] = {}
-    for example in examples:
-        other = places.setdefault(example.id, example.place)
-        require(other is example.place, f"{example.place}: the id {example.id!r} is also that of {other}; change one")
 
 
 def list_answers(examples: Iterable[SpanExample]) -> dict[str, list[str]]:

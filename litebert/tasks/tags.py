@@ -19,7 +19,6 @@ from litebert.config import UserError, require
 from litebert.files import write_file
 from litebert.tasks.classes import (
     SPLITS,
-    check_ids,
     check_predicted,
     encode_texts,
     read_records,
@@ -28,7 +27,7 @@ from litebert.tasks.classes import (
 )
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
-from litebert.tasks.task import Encoded, Limits, Prediction, Predictions, Question, Sample, join_segments
+from litebert.tasks.task import Encoded, Limits, Prediction, Predictions, Question, Sample, check_ids, join_segments
 from litebert.text.vocabulary import Vocabulary
 
 DOCUMENT = "-DOCSTART-"
@@ -109,7 +108,9 @@ class TagTask:
             gold.append(example.tags)
         check_numbers(examples, predictions)
         never = Prediction(None)
-        return score_tags(gold, [predictions.get(example.id, never).answer for example in examples])
+        scores = score_tags(gold, [predictions.get(example.id, never).answer for example in examples])
+        # Where neither side marks a span there is no score of spans, but models are compared by one.
+        return {self.metric: 0.0} | scores
 
     def write_predictions(
         self, folder: Path, split: str, examples: Sequence[TagExample], predictions: Predictions

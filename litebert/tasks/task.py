@@ -5,7 +5,7 @@ and scores those. It never sees a model: it says what is to be asked, and is giv
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -196,6 +196,14 @@ class Task(Protocol):
     def read_predictions(self, path: Path) -> Predictions:
         """Any system's predictions, from a file as the official tools have it, or from one of ours."""
         ...
+
+
+def check_ids(examples: Iterable[Example]) -> None:
+    """Refuses two examples with one id: predictions could not be told apart."""
+    places: dict[str, str] = {}
+    for example in examples:
+        before = places.setdefault(example.id, example.place)
+        require(before is example.place, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
 
 
 def pack(samples: Sequence[Sample]) -> Batch:

@@ -241,7 +241,8 @@ def test_members_that_predicted_other_examples_are_named_with_how_many() -> None
     [
         ("choice", Prediction("A"), "q1: a member has 0 probabilities for 4 answers .A, B, C, D.;"),
         ("label", Prediction("no", (0.5, 0.5)), "q1: a member has 2 probabilities for 3 answers .no, maybe, yes.;"),
-        ("span", Prediction("fox"), "q1: a member has an answer but no spans"),
+        ("span", Prediction("fox"), "q1: a member has an answer without spans"),
+        ("span", make_spans([Candidate("fox", -1, -1, 1.0, 1.0)], 0.0), "q1: .* or spans without their places"),
         ("token_classes", Prediction(("no",)), "q1: members have tags for 1 and for 6 words"),
     ],
 )

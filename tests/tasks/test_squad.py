@@ -93,7 +93,7 @@ def test_what_is_not_squads_layout_is_refused_in_a_sentence(tmp_path: Path, cont
 
 def test_two_questions_of_one_id_are_refused(tmp_path: Path) -> None:
     path = make_file(tmp_path / "a.json", ask("q1"), ask("q2"), ask("q1"))
-    with pytest.raises(UserError, match="question 3: the id 'q1' is also that of .*question 1; change one"):
+    with pytest.raises(UserError, match="question 3: its id 'q1' is also that of .*question 1; change one"):
         SQUAD1.read(path, "dev")
 
 
