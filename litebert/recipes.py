@@ -160,10 +160,16 @@ def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
 
 
 def choose_recipe(init: str) -> Recipe:
-    """The paper's for models of its sizes. What an --init that cannot be read is, is said when it is opened."""
-    file = Path(init, "config.json")
-    if not init or not file.is_file():
-        return "paper-v2"
-    content = read_json(file)
-    encoder = (content.get("litebert") or {}).get("encoder") or content
-    return "laptop" if encoder.get("hidden_size", NARROW) < NARROW else "paper-v2"
+    """The paper's for models of its sizes. What is wrong with an --init is said when it is opened."""
+    google = ("albert_config.json", "bert_config.json")
+    # A TensorFlow checkpoint is named by its folder, or by its own prefix there.
+    files = [
+        Path(init, "config.json"),
+        *(folder / name for folder in (Path(init), Path(init).parent) for name in google),
+    ]
+    file = next((file for file in files if init and file.is_file()), None)
+    content = read_json(file) if file else {}
+    own = content.get("litebert")
+    encoder = own.get("encoder", content) if isinstance(own, dict) else content
+    width = encoder.get("hidden_size") if isinstance(encoder, dict) else None
+    return "laptop" if isinstance(width, int) and width < NARROW else "paper-v2"

@@ -62,3 +62,40 @@ def test_a_split_batch_has_the_same_sequences_and_predictions() -> None:
     assert [part.pair_labels_B.tolist() for part in parts] == [[0, 1], [2, 3], [4]]  # type: ignore[union-attr]
     bare = Batch.pack([[1, 2], [3]]).split(1)
     assert [part.token_ids_T.tolist() for part in bare] == [[1, 2], [3]] and bare[0].predicted_ids_P is None
+
+
+ASKED = Batch(
+    lengths=(3, 5, 2, 4),
+    token_ids_T=torch.arange(14),
+    segment_ids_T=torch.zeros(14, dtype=torch.long),
+    labels_BX=torch.tensor([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]),
+    token_labels_T=torch.tensor([-100, 1, 2] + [-100] * 5 + [3, 4, 5, 6, 7, 8]),
+    spans_BX=torch.tensor([[1, 2], [0, 0], [1, 1], [2, 3]]),
+    allowed_T=torch.arange(14) % 3 == 0,
+)
+ANSWERS = {"labels_BX": ASKED.num_sequences, "token_labels_T": 14, "spans_BX": ASKED.num_sequences, "allowed_T": 14}
+
+
+def test_a_split_batch_has_the_same_answers() -> None:
+    parts = ASKED.split(3)
+    assert [part.lengths for part in parts] == [(3, 5, 2), (4,)]
+    for name, size in ANSWERS.items():
+        pieces = [getattr(part, name) for part in parts]
+        assert torch.equal(torch.cat(pieces), getattr(ASKED, name)) and len(getattr(ASKED, name)) == size
+        assert [len(piece) for piece in pieces] == ([3, 1] if size == 4 else [10, 4])
+
+
+def test_sequences_that_are_taken_keep_their_own_answers() -> None:
+    taken = ASKED.take(1, 3)
+    assert taken.token_ids_T.tolist() == [3, 4, 5, 6, 7, 8, 9]
+    assert taken.labels_BX.tolist() == [[0.0, 0.0], [1.0, 1.0]]  # type: ignore[union-attr]
+    assert taken.token_labels_T.tolist() == [-100, -100, -100, -100, -100, 3, 4]  # type: ignore[union-attr]
+    assert taken.spans_BX.tolist() == [[0, 0], [1, 1]]  # type: ignore[union-attr]
+    assert taken.allowed_T.tolist() == [True, False, False, True, False, False, True]  # type: ignore[union-attr]
+    bare = Batch.pack([[1, 2], [3]]).take(0, 1)
+    assert all(getattr(bare, name) is None for name in ANSWERS)
+
+
+def test_moving_a_batch_moves_its_answers() -> None:
+    moved = ASKED.to("meta")
+    assert all(getattr(moved, name).is_meta for name in ("token_ids_T", "segment_ids_T", *ANSWERS))

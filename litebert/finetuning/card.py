@@ -23,7 +23,7 @@ def write_card(
     """What the model is, what it was trained on and how, and how good it is."""
     kind = next(iter(model.head_configs))
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    start = "random weights" if config.scratch else f"`{Path(config.init).name}`"
+    start = "random weights" if config.scratch else f"`{'/'.join(Path(config.init).parts[-2:])}`"
     rows = [
         f"| {split} | {name} | {value:.2f} |"
         for split, values in scores.items()

@@ -103,7 +103,7 @@ def open_finetuned(path: str | Path, data: str | Path, task: str | None = None) 
         f"{path} has no head for a task (its heads: {', '.join(model.head_configs) or 'none'}); "
         "give a folder that litebert finetune made",
     )
-    stored = from_dict(TaskFile, read_json(folder / FILE)) if (folder / FILE).is_file() else None
+    stored = read_task_file(folder)
     if stored is None and task is None:
         raise UserError(f"{path} does not say what it was fine-tuned for; name its --task")
     if stored is None or (task is not None and task != stored.task):
@@ -146,6 +146,11 @@ def check_question(task: Task, question: Question, path: object) -> None:
         # A span head can be asked where some questions have no answer: its first token says so.
         if (needed, found) != ("answerable_span", "span"):
             require(found == needed, f"the head of {path} has {name} {found!r}; {task.name} needs {needed!r}")
+
+
+def read_task_file(folder: Path) -> TaskFile | None:
+    """Nothing where another program fine-tuned the folder, or none did."""
+    return from_dict(TaskFile, read_json(folder / FILE)) if (folder / FILE).is_file() else None
 
 
 def write_task_file(folder: Path, content: TaskFile) -> None:

@@ -61,7 +61,8 @@ def draw_confusion(labels: Sequence[str], examples: Sequence[Any], predictions: 
     for (row, column), count in np.ndenumerate(counts):
         color = "white" if shares[row, column] > 0.5 else "black"
         axes.text(column, row, f"{count:,}", ha="center", va="center", color=color, fontsize=9)
-    axes.set_xticks(range(len(labels)), labels, rotation=45 if max(map(len, labels)) > 3 else 0, ha="right")
+    is_long = max(map(len, labels)) > 3
+    axes.set_xticks(range(len(labels)), labels, rotation=45 if is_long else 0, ha="right" if is_long else "center")
     axes.set_yticks(range(len(labels)), labels)
     axes.set(xlabel="predicted", ylabel="true", title=f"{np.trace(counts):,} of {counts.sum():,} are right")
     return figure

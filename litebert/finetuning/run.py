@@ -14,6 +14,7 @@ stuck-1/ ...       attempts that learned nothing, where the run was told to try 
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -38,6 +39,7 @@ from litebert.finetuning.evaluation import (
     head_of,
     is_labelled,
     open_finetuned,
+    read_task_file,
     with_labels,
     write_task_file,
 )
@@ -46,7 +48,7 @@ from litebert.finetuning.selection import Selection, lower_rate
 from litebert.finetuning.stream import Stream
 from litebert.models.encoder import sharing_map
 from litebert.models.folder import find_folder, read_model, write_model
-from litebert.models.heads import POOLED_KINDS, Model
+from litebert.models.heads import POOLED_KINDS, Model, make_head
 from litebert.presets import read_changes
 from litebert.tasks.registry import find_task
 from litebert.tasks.task import Question, Sample, Task
@@ -144,10 +146,14 @@ def agree_with_run(config: FinetuneConfig, run: Path, ranks: Ranks) -> FinetuneC
 
 
 def make_model(config: FinetuneConfig, question: Question) -> Model:
-    """The folder's encoder under a new head; one that was fine-tuned for the same labels keeps its own."""
+    """The folder's encoder under a new head; one that was fine-tuned for the same task keeps its own."""
     torch.manual_seed(config.seed)
     head = head_of(question, config.classifier_dropout)
     model = read_model(config.init, heads=[head], **read_changes(config.encoder))
+    before = read_task_file(find_folder(Path(config.init)))
+    if before is not None and before.task != config.task:
+        logger.warning("%s was fine-tuned for %s; its head is made new, with random weights", config.init, before.task)
+        model.heads[head.kind] = make_head(model.config, head)
     if config.scratch:
         torch.manual_seed(config.seed)
         model = Model(model.config, [head])
@@ -166,8 +172,9 @@ def freeze(model: Model, what: str) -> None:
     require(depth <= model.config.num_layers, f"freeze is {what}; the model has {model.config.num_layers} layers")
     if 0 < depth < model.config.num_layers:
         pairs = sharing_map(model.config.sharing, model.config.num_layers)
+        below, above = ([set(half) for half in zip(*part, strict=True)] for part in (pairs[:depth], pairs[depth:]))
         require(
-            set(pairs[:depth]).isdisjoint(pairs[depth:]),
+            all(low.isdisjoint(high) for low, high in zip(below, above, strict=True)),
             f"freeze is {what}, but layers above share the weights of these (sharing={model.config.sharing}); "
             "freeze the embedding or the encoder",
         )
@@ -288,8 +295,14 @@ def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Tra
         evaluate=selection.evaluate,
         is_finished=selection.is_finished,
         seed=config.seed,
-        peak=measure_peak() * ranks.num_ranks if measurable else None,
+        peak=find_peak() * ranks.num_ranks if measurable else None,
     )
+
+
+@functools.cache
+def find_peak() -> float:
+    """Measured once: seeds and attempts follow each other on one machine, and small ones take less time than this."""
+    return measure_peak()
 
 
 def write_description(prepared: Prepared, run: Path, ranks: Ranks) -> None:
@@ -339,11 +352,13 @@ def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection
 
 
 def read_test(asked: Finetuned, config: FinetuneConfig) -> list[Split]:
-    """The splits of test, where their files are there."""
-    found = []
+    """The splits of test, where their files are there; none for a run that was told to evaluate on a part of dev."""
+    found: list[Split] = []
+    if config.dev_examples is not None:
+        return found
     for name in asked.task.splits.get("test", ()):
         try:
-            found.append(asked.read(config.data, name, config.dev_examples))
+            found.append(asked.read(config.data, name))
         except ValueError as error:
             logger.warning("there are no predictions for %s: %s", name, error)
     return found

@@ -5,7 +5,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,8 @@ class Selection:
     def find_stuck(self, step: int) -> str | None:
         """What shows that nothing was learned in so many steps, if so."""
         file = self.folder / STUCK_FILE
-        noted = read_json(file) if file.exists() else {"step": math.inf}
-        return noted["said"] if noted["step"] <= step else None
+        noted = read_json(file) if file.exists() else None
+        return str(noted["said"]) if noted is not None and noted["step"] <= step else None
 
     def is_finished(self, step: int) -> bool:
         if self.stops_if_stuck and self.find_stuck(step) is not None:
@@ -123,8 +123,3 @@ def describe_stuck(question: Question, examples: Sequence[Any], predictions: Pre
 def lower_rate(learning_rate: float, num_stuck: int) -> float:
     """The rate of an attempt, after so many that were stuck."""
     return learning_rate / 3**num_stuck
-
-
-def settle_threshold(asked: Finetuned, result: Evaluated) -> Finetuned:
-    """With the threshold that was best on dev."""
-    return asked._replace(stored=replace(asked.stored, threshold=result.threshold))

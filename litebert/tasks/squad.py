@@ -174,11 +174,17 @@ class SpanTask:
     def read_predictions(self, path: Path) -> Predictions:
         """Texts by the questions' ids; and if they lie beside it under our names, the n-best and the null odds."""
         texts = read_texts(path)
-        best = {
-            key: tuple(map(parse_candidate, items)) for key, items in read_beside(path, "nbest_predictions").items()
+        best, odds = read_beside(path, "nbest_predictions"), read_beside(path, "null_odds")
+        return {
+            key: Prediction(
+                text,
+                candidates=tuple(
+                    parse_candidate(f"the n-best of {key!r} beside {path}", item) for item in best.get(key, ())
+                ),
+                no_answer=parse_odds(f"the null odds of {key!r} beside {path}", odds.get(key, 0.0)),
+            )
+            for key, text in texts.items()
         }
-        odds = read_beside(path, "null_odds")
-        return {key: Prediction(text, (), best.get(key, ()), float(odds.get(key, 0.0))) for key, text in texts.items()}
 
 
 def read_json(path: str | Path) -> Any:
@@ -349,10 +355,18 @@ def list_best(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
     ]
 
 
-def parse_candidate(item: Mapping[str, Any]) -> Candidate:
+def parse_candidate(place: str, item: Any) -> Candidate:
     """Others write neither places nor, if their scores are log-probabilities, our names for them."""
-    scores = (float(item.get(f"{side}_logit", item.get(f"{side}_log_prob", 0.0))) for side in ("start", "end"))
-    return Candidate(item["text"], item.get("start", -1), item.get("end", -1), *scores)
+    try:
+        scores = [float(item.get(f"{side}_logit", item.get(f"{side}_log_prob", 0.0))) for side in ("start", "end")]
+        return Candidate(str(item["text"]), int(item.get("start", -1)), int(item.get("end", -1)), *scores)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{place}: {item!r:.60} is no answer with its text and scores; leave the file out") from None
+
+
+def parse_odds(place: str, value: Any) -> float:
+    require(isinstance(value, int | float), f"{place}: {value!r:.60} is no number; leave the file out")
+    return float(value)
 
 
 def read_texts(path: Path) -> dict[str, str]:

@@ -67,9 +67,10 @@ class TextColumns:
 
 
 def make_task(columns: TextColumns, data: str | Path) -> ClassTask | TagTask:
-    """The task that columns describe; the data say by which score models that tag words are best compared."""
+    """The task that columns describe; the data, if there are any, say by which score models that tag words are best
+    compared."""
     if columns.kind == "tags":
-        metric = "f1" if marks_spans(find_tags(columns, data)) else "accuracy"
+        metric = "f1" if data and marks_spans(find_tags(columns, data)) else "accuracy"
         return TagTask(name="tags", metric=metric, read_split=partial(read_tagged, columns))
     metric, compare, kind = SCORES[columns.kind]
     return ClassTask(name="text", metric=metric, read_split=partial(read_texts, columns), compare=compare, kind=kind)

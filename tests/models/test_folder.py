@@ -291,6 +291,55 @@ def test_labels_come_back_and_transformers_knows_them(tmp_path: Path) -> None:
     assert peer.dropout.p == 0.25
 
 
+SEVERAL = HeadConfig(kind="classes", num_classes=3, labels=("sport", "politics", "weather"), several=True)
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("head", [SEVERAL, HeadConfig(kind="classes", num_classes=1, several=True)])
+def test_a_head_of_several_labels_comes_back_and_opens_in_transformers_as_such(
+    tmp_path: Path, family: str, head: HeadConfig
+) -> None:
+    model = make_model(CONFIGS[family], head)
+    write_model(model, tmp_path)
+    assert read_json(tmp_path / "config.json")["problem_type"] == "multi_label_classification"
+    read = read_model(tmp_path)
+    assert read.head_configs == {"classes": head}
+    assert_same_state(read, model)
+    peer = open_in_transformers("AutoModelForSequenceClassification", tmp_path)
+    rows = torch.zeros(4, head.num_classes)
+    theirs = peer(**PADDED, labels=rows)
+    logits_BC = model(TOKENS).logits["classes"]
+    assert_near(logits_BC, theirs.logits)
+    # None of the labels holds: the mean of -log(1 - sigmoid).
+    assert_near(-(1 - logits_BC.sigmoid()).log().mean(), theirs.loss)
+
+
+def test_heads_of_one_label_or_of_a_number_are_not_of_several(tmp_path: Path) -> None:
+    for head in (HeadConfig(kind="classes", num_classes=3), HeadConfig(kind="classes", num_classes=1)):
+        write_model(make_model(ALBERT, head), tmp_path)
+        assert read_json(tmp_path / "config.json").get("problem_type") != "multi_label_classification"
+        assert read_model(tmp_path).head_configs == {"classes": head}
+
+
+def test_several_labels_that_transformers_wrote_are_known_as_such(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    config = transformers.AlbertConfig(
+        vocab_size=61, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=64, problem_type="multi_label_classification", num_labels=3,
+    )  # fmt: skip
+    peer = transformers.AlbertForSequenceClassification(config).eval()
+    peer.save_pretrained(tmp_path)
+    model = read_model(tmp_path)
+    assert model.head_configs["classes"] == HeadConfig(kind="classes", num_classes=3, several=True)
+    assert_near(model(TOKENS).logits["classes"], peer(**PADDED).logits)
+
+
+def test_several_labels_come_back_where_transformers_has_no_class(tmp_path: Path) -> None:
+    model = make_model(replace(ALBERT, sharing="attention"), SEVERAL)
+    write_model(model, tmp_path)
+    assert read_model(tmp_path).head_configs == {"classes": SEVERAL}
+
+
 def test_two_heads_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only one of the heads classes, choice"):
         write_model(make_model(ALBERT, HeadConfig(kind="classes"), HeadConfig(kind="choice")), tmp_path)
@@ -308,6 +357,45 @@ def test_heads_asked_for_are_kept_made_new_or_dropped(tmp_path: Path, caplog: py
     caplog.clear()
     remade = read_model(tmp_path, [HeadConfig(kind="pair", num_classes=3)])
     assert "heads.pair that fits" in caplog.text and remade.heads["pair"].output.weight.shape == (3, 32)
+
+
+def name_classes(*labels: str) -> HeadConfig:
+    return HeadConfig(kind="classes", num_classes=len(labels), labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        # From MNLI to RTE, from a task of 0 and 1 to RTE, and to the same names in another order.
+        (name_classes("contradiction", "entailment", "neutral"), name_classes("entailment", "not_entailment")),
+        (name_classes("0", "1"), name_classes("entailment", "not_entailment")),
+        (name_classes("entailment", "not_entailment"), name_classes("not_entailment", "entailment")),
+        (HeadConfig(kind="classes"), name_classes("entailment", "not_entailment")),
+    ],
+)
+def test_a_head_for_other_labels_is_made_new_and_the_rest_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, held: HeadConfig, wanted: HeadConfig
+) -> None:
+    model = make_model(ALBERT, held)
+    write_model(model, tmp_path)
+    torch.manual_seed(7)
+    read = read_model(tmp_path, [wanted])
+    assert read.head_configs == {"classes": wanted}
+    assert caplog.text.count("has no heads.classes that fits; it is made new") == 1 and "pooler" not in caplog.text
+    made, old = read.heads["classes"].output, model.heads["classes"].output
+    assert made.weight.shape == (2, 32) and not made.bias.any() and old.bias.all()
+    assert not any(torch.equal(row, other) for row in made.weight for other in old.weight)
+    state, before = read.state_dict(), model.state_dict()
+    assert all(torch.equal(state[name], before[name]) for name in before if not name.startswith("heads."))
+
+
+def test_a_head_for_the_same_labels_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = make_model(ALBERT, name_classes("entailment", "not_entailment"))  # of QNLI, as of RTE
+    write_model(model, tmp_path)
+    wanted = replace(name_classes("entailment", "not_entailment"), dropout=0.3)
+    read = read_model(tmp_path, [wanted])
+    assert read.head_configs == {"classes": wanted} and not caplog.text
+    assert_same_state(read, model)
 
 
 def test_a_missing_pooler_is_made_new_only_if_a_head_needs_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

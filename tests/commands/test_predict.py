@@ -1,0 +1,99 @@
+"""litebert predict, called as a user calls it."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.commands.calls import refuse, run
+from tests.finetuning.made import SIZES, Finished, finish, write_start
+
+Printed = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_start(tmp_path_factory.mktemp("command") / "start")
+
+
+@pytest.fixture(scope="module")
+def done(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A run that knows good from bad."""
+    return finish("sst2", tmp_path_factory.mktemp("command"), start, steps=40)
+
+
+@pytest.fixture(scope="module")
+def tagger(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return finish("tags", tmp_path_factory.mktemp("command"), start, steps=40)
+
+
+def test_a_text_gets_its_labels_with_their_probabilities(capsys: Printed, done: Finished) -> None:
+    for text, label in (("the good dog", "1"), ("the bad dog", "0")):
+        rows = run(capsys, "predict", "--model", done.run / "model", "--text", text).splitlines()
+        (first, share), (second, rest) = (row.split() for row in rows if row.strip()[:1] in ("0", "1"))
+        assert (first, {first, second}) == (label, {"0", "1"})
+        assert float(share) > 0.5 and float(share) + float(rest) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_number_is_printed_alone(capsys: Printed, start: Path, tmp_path: Path) -> None:
+    folder = finish("number", tmp_path, start, steps=2).run
+    said = run(capsys, "predict", "--model", folder / "model", "--text", "anna sees it", "--second", "the rain")
+    assert -100 < float(said) < 100
+
+
+def test_the_leaderboard_of_glue_gets_its_file_and_its_archive(capsys: Printed, done: Finished, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = run(capsys, "predict", "--model", done.run / "model", "--data", done.config.data, "--out", out, "--zip")
+    assert f"12 predictions in {out}/sst2-test.jsonl, {out}/SST-2.tsv" in said
+    assert f"{out}/glue-submission.zip (without CoLA.tsv, MRPC.tsv, " in said and "SST-2.tsv," not in said.split("(")[1]
+    header, *rows = (out / "SST-2.tsv").read_text().splitlines()
+    assert header == "index\tprediction"
+    texts = [line.split("\t") for line in Path(done.config.data, "test.tsv").read_text().splitlines()[1:]]
+    assert rows == [f"{index}\t{int('good' in text)}" for index, text in texts] and len(rows) == SIZES["test"]
+    with zipfile.ZipFile(out / "glue-submission.zip") as archive:
+        assert archive.namelist() == ["SST-2.tsv"]
+        assert archive.read("SST-2.tsv") == (out / "SST-2.tsv").read_bytes()
+    assert (out / "SST-2.tsv").read_bytes() == (done.run / "predictions" / "SST-2.tsv").read_bytes()
+
+
+def test_a_file_whose_tags_are_not_known_is_tagged(capsys: Printed, tagger: Finished, tmp_path: Path) -> None:
+    (tmp_path / "new.jsonl").write_text('{"text": ["the", "dog", "sees", "anna"]}\n{"text": "dora is big"}\n')
+    run(capsys, "predict", "--model", tagger.run / "model", "--data", tmp_path / "new.jsonl", "--out", tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "tags-test.jsonl").read_text().splitlines()]
+    assert [row["prediction"] for row in rows] == [["O", "O", "O", "B-NAME"], ["B-NAME", "O", "O"]]
+
+
+def test_a_model_that_tags_or_answers_is_not_given_a_text(
+    capsys: Printed, tagger: Finished, start: Path, tmp_path: Path
+) -> None:
+    folders = tagger.run, finish("squad1", tmp_path, start, steps=1).run
+    capsys.readouterr()
+    for folder in folders:
+        said = refuse(capsys, "predict", "--model", folder / "model", "--text", "anna sees the dog")
+        assert f"{folder}/model does not classify texts; give --data with its examples" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "there is nothing to predict; give either --text or --data"),
+        (["--text", "it is", "--data", "nowhere"], "there is nothing to predict; give either --text or --data"),
+        (["--text", " "], "--text is empty; give some"),
+        (["--data", "nowhere"], "there is no place for the predictions; name a folder with --out"),
+        (["--data", "nowhere", "--out", "out"], "nowhere does not exist; correct the path"),
+        (["--text", "it is", "--model", "nowhere"], "nowhere does not exist"),
+    ],
+)
+def test_a_users_mistake_is_told_in_a_sentence(
+    capsys: Printed, done: Finished, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in refuse(capsys, "predict", "--model", done.run / "model", *more)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_without_a_test_is_refused(capsys: Printed, done: Finished, tmp_path: Path) -> None:
+    call = ("predict", "--model", done.run / "model", "--data", done.config.data, "--split", "dev", "--out", tmp_path)
+    assert "there is no file for the leaderboard to put in" in refuse(capsys, *call, "--zip")
+    assert not list(tmp_path.glob("*.zip"))

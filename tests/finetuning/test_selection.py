@@ -1,0 +1,129 @@
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from litebert.finetuning.evaluation import Evaluated
+from litebert.finetuning.run import prepare
+from litebert.finetuning.selection import Selection, describe_stuck, lower_rate
+from litebert.models.heads import Model
+from litebert.tasks.classes import TextExample
+from litebert.tasks.race import ChoiceExample
+from litebert.tasks.task import Prediction, Question
+from litebert.training.parallel import Ranks
+from tests.finetuning.made import make_config, read_file, write_data
+
+LABELS = Question("classes", ("no", "yes"))
+
+
+class Chooser:
+    """A selection whose models always say the same label, and the steps of those that it kept."""
+
+    def __init__(self, folder: Path, start: Path, **settings: Any) -> None:
+        data = write_data("label", folder / "data")
+        # 23 of these 24 examples are no.
+        dev = (data / "dev.jsonl").read_text().splitlines()
+        (data / "dev.jsonl").write_text("\n".join([*dev[:2], *dev[:1] * 22]) + "\n")
+        prepared = prepare(make_config("label", data, start), folder / "run", Ranks())
+        self.model, self.kept = prepared.asked.model, []
+        (folder / "run").mkdir()
+        defaults = {"steps": 90, "warmup_steps": 9, "patience_steps": 0, "stops_if_stuck": False}
+        self.selection = Selection(
+            asked=prepared.asked, dev=prepared.dev, folder=folder / "run", keep=self.keep, **defaults | settings
+        )
+
+    def keep(self, model: Model, result: Evaluated) -> None:
+        self.kept.append(result.scores["accuracy"])
+
+    def evaluate(self, step: int, label: str) -> dict[str, float]:
+        output = self.model.heads["classes"].output
+        with torch.no_grad():
+            output.weight.zero_()
+            output.bias.copy_(torch.tensor([1.0, 0.0] if label == "no" else [0.0, 1.0]))
+        return self.selection.evaluate(self.model, step)
+
+
+def test_the_best_model_is_kept_and_the_first_of_equals(tmp_path: Path, start: Path) -> None:
+    chooser = Chooser(tmp_path, start)
+    values = [chooser.evaluate(step, label) for step, label in ((1, "yes"), (2, "no"), (3, "no"), (4, "yes"))]
+    assert [value["dev_accuracy"] for value in values] == pytest.approx([100 / 24, 2300 / 24, 2300 / 24, 100 / 24])
+    assert chooser.kept == pytest.approx([100 / 24, 2300 / 24])
+    assert read_file(tmp_path / "run", "best.json") == {"step": 2, "score": chooser.kept[-1]}
+    chooser.evaluate(2, "no")
+    assert len(chooser.kept) == 3, "a step that is taken again writes its model again, which may be cut short"
+
+
+def test_a_run_ends_when_patience_does(tmp_path: Path, start: Path) -> None:
+    chooser = Chooser(tmp_path, start, patience_steps=10)
+    selection = chooser.selection
+    assert not selection.is_finished(50), "nothing was evaluated yet"
+    chooser.evaluate(20, "no")
+    chooser.evaluate(25, "yes")
+    assert not selection.is_finished(29) and selection.is_finished(30)
+    assert not replace(selection, patience_steps=0).is_finished(1000)
+    assert not selection.is_finished(15), "a step before the best, from which a run goes on again"
+
+
+def test_a_run_is_stuck_only_after_a_third_of_it_and_its_warm_up(
+    tmp_path: Path, start: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chooser = Chooser(tmp_path, start, stops_if_stuck=True)
+    with caplog.at_level(logging.WARNING):
+        chooser.evaluate(29, "no")
+    assert chooser.selection.find_stuck(29) is None and not chooser.selection.is_finished(29)
+    assert "nothing was learned" not in caplog.text
+    chooser.evaluate(30, "no")
+    assert chooser.selection.find_stuck(30) == "all 24 dev examples are given the label 'no'"
+    assert chooser.selection.is_finished(30)
+    assert not replace(chooser.selection, stops_if_stuck=False).is_finished(30)
+    assert "nothing was learned but that" in caplog.text
+    # A run that goes on from an earlier checkpoint, or in another process, sees what is written.
+    assert chooser.selection.find_stuck(29) is None
+    late = replace(chooser.selection, warmup_steps=60)
+    late.note_stuck(30, None)
+    late.evaluate(chooser.model, 45)
+    assert late.find_stuck(45) is None
+
+
+def make_examples(*labels: Any) -> list[TextExample]:
+    return [TextExample(str(number), "", "text", label=label) for number, label in enumerate(labels)]
+
+
+def predict(*answers: Any) -> dict[str, Prediction]:
+    return {str(number): Prediction(answer) for number, answer in enumerate(answers)}
+
+
+def test_one_label_for_all_is_stuck_unless_no_other_was_wanted() -> None:
+    examples = make_examples("no", "yes", "no")
+    assert describe_stuck(LABELS, examples, predict("no", "no", "no")) == "all 3 dev examples are given the label 'no'"
+    assert describe_stuck(LABELS, examples, predict("no", "no", "yes")) is None
+    assert describe_stuck(LABELS, make_examples("no", "no"), predict("no", "no")) is None
+    several = Question("classes", ("no", "yes"), several=True)
+    assert describe_stuck(several, make_examples(("no",), ()), predict((), ())) is None
+
+
+@pytest.mark.parametrize("scale", [0.001, 1.0, 1000.0])
+def test_one_number_for_all_is_stuck_whatever_the_unit(scale: float) -> None:
+    gold, question = np.linspace(0, 5, 11) * scale, Question("classes")
+    examples = make_examples(*gold.tolist())
+    same = predict(*(2.5 * scale + 0.001 * gold).tolist())
+    assert describe_stuck(question, examples, same) == "all dev examples are given nearly the same number"
+    assert describe_stuck(question, examples, predict(*(2.5 * scale + 0.1 * gold).tolist())) is None
+    assert describe_stuck(question, make_examples(*[1.0] * 11), predict(*[1.0] * 11)) is None
+
+
+@pytest.mark.parametrize(("num_right", "is_stuck"), [(20, True), (25, True), (29, True), (30, False), (60, False)])
+def test_choices_that_are_right_no_oftener_than_by_chance_are_stuck(num_right: int, is_stuck: bool) -> None:
+    """Of a hundred, chance has 25 right, and 4.33 more or less."""
+    examples = [ChoiceExample(str(number), "", "", "", (), "A") for number in range(100)]
+    predictions = predict(*["A"] * num_right, *["B"] * (100 - num_right))
+    said = describe_stuck(Question("choice", num_choices=4), examples, predictions)
+    assert said == (f"{num_right}.0% of dev is right, and chance is 25.0%" if is_stuck else None)
+
+
+def test_each_attempt_has_a_third_of_the_rate_before() -> None:
+    assert [lower_rate(2.7, number) for number in range(4)] == pytest.approx([2.7, 0.9, 0.3, 0.1])
