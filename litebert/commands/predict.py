@@ -40,6 +40,7 @@ def run(options: Options) -> None:
     if options.text is not None:
         answer_text(options)
         return
+    require(options.second is None, "--second goes with --text; the second texts of --data are a column of it")
     require(options.out, "there is no place for the predictions; name a folder with --out")
     assert options.data is not None and options.out is not None
     asked = open_finetuned(options.model, options.data, options.task)

@@ -13,8 +13,8 @@ from litebert.training.schedule import ScheduleConfig
 
 Recipe = Literal["paper-v1", "paper-v2", "laptop"]
 WARMUP_SHARE = 0.1
-FREE = ("loop", "data", "init")
-"""What may change when a run is gone on with: what does not change what is learned, and where things lie."""
+FREE = ("loop", "data")
+"""What may change when a run is gone on with: what does not change what is learned, and where the data lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

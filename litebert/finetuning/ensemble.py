@@ -52,8 +52,9 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     known = next(iter(predicted.values()))
     examples = [example for example in asked.task.read(data, split) if example.id in known]
     require(examples, f"the runs have predicted nothing of {split} of {data}; give the data they learned from")
-    chosen = choose_members(asked.task, examples, predicted, asked.question)
-    if not choose:
+    if choose:
+        chosen = choose_members(asked.task, examples, predicted, asked.question)
+    else:
         chosen = take_all(asked, examples, predicted)
     singles = {name: run.scores[split][metric] for name, run in runs.items()}
     files = write_predictions(asked, data, out, [runs[name] for name in chosen.members], chosen)

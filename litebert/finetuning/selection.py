@@ -50,10 +50,7 @@ class Selection:
     def evaluate(self, model: Model, step: int) -> dict[str, float]:
         asked = self.asked._replace(model=model)
         results = [asked.evaluate(split) for split in self.dev]
-        score = results[0].scores[asked.task.metric]
-        best = self.read_best()
-        if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
-            self.ranks.do_first(lambda: self.keep_best(model, step, score, results[0]))
+        self.ranks.do_first(lambda: self.keep_if_best(model, step, results[0]))
         if step >= max(self.warmup_steps, GRACE * self.steps):
             self.look_if_stuck(step, results[0].predictions)
         return {
@@ -66,10 +63,12 @@ class Selection:
         file = self.folder / FILE
         return read_json(file) if file.exists() else None
 
-    def keep_best(self, model: Model, step: int, score: float, result: Evaluated) -> None:
+    def keep_if_best(self, model: Model, step: int, result: Evaluated) -> None:
         """The note comes last: where it is, the model is."""
-        self.keep(model, result)
-        write_file(self.folder / FILE, f'{{"step": {step}, "score": {score!r}}}\n'.encode())
+        score, best = result.scores[self.asked.task.metric], self.read_best()
+        if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
+            self.keep(model, result)
+            write_file(self.folder / FILE, f'{{"step": {step}, "score": {score!r}}}\n'.encode())
 
     def look_if_stuck(self, step: int, predictions: Predictions) -> None:
         said = describe_stuck(self.asked.question, self.dev[0].examples, predictions)

@@ -12,6 +12,7 @@ Printed = pytest.CaptureFixture[str]
 KINDS = {
     "label": ("text",),
     "number": ("text", "--score", "score"),
+    "tags": ("text", "--tags", "tags"),
     "squad2": ("squad2",),
     "choice": ("race",),
 }

@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from litebert.config import UserError
 from litebert.finetuning.evaluation import open_finetuned
-from litebert.finetuning.run import Prepared, carry_out, describe_run, prepare
+from litebert.finetuning.run import Prepared, carry_out, describe_run, make_selection, make_training, prepare
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.tasks.task import Limits, Sample
@@ -395,6 +395,16 @@ def test_fewer_examples_are_drawn_by_the_seed_and_told(tmp_path: Path, start: Pa
     assert said["data"] == "20 to learn from, 7 in dev"
     counts = [sum(sample.label == label for sample in prepared.samples) for label in (0, 1)]
     assert said["labels"] == f"no {counts[0] / 20:.1%}, yes {counts[1] / 20:.1%}"
+
+
+def test_the_order_of_the_examples_is_the_seeds(tmp_path: Path, start: Path) -> None:
+    config = make_config("label", write_data("label", tmp_path / "data"), start)
+    batches = []
+    for seed in (0, 0, 1):
+        prepared = prepare(replace(config, seed=seed), tmp_path / "run", Ranks())
+        training = make_training(prepared, make_selection(prepared, tmp_path / "run", Ranks()), Ranks())
+        batches.append(next(training.batches(0)).token_ids_T.tolist())
+    assert batches[0] == batches[1] != batches[2]
 
 
 def test_steps_follow_from_epochs_and_a_tenth_of_them_warms_up(tmp_path: Path, start: Path) -> None:

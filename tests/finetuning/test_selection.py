@@ -13,7 +13,9 @@ from litebert.finetuning.selection import Selection, describe_stuck, lower_rate
 from litebert.models.heads import Model
 from litebert.tasks.classes import TextExample
 from litebert.tasks.race import ChoiceExample
+from litebert.tasks.tags import TagExample
 from litebert.tasks.task import Prediction, Question
+from litebert.tasks.text import TextColumns, make_task
 from litebert.training.parallel import Ranks
 from tests.finetuning.made import make_config, read_file, write_data
 
@@ -123,6 +125,13 @@ def test_choices_that_are_right_no_oftener_than_by_chance_are_stuck(num_right: i
     predictions = predict(*["A"] * num_right, *["B"] * (100 - num_right))
     said = describe_stuck(Question("choice", num_choices=4), examples, predictions)
     assert said == (f"{num_right}.0% of dev is right, and chance is 25.0%" if is_stuck else None)
+
+
+def test_a_tagger_that_finds_nothing_where_nothing_is_has_a_score_to_be_compared_by(tmp_path: Path) -> None:
+    task = make_task(TextColumns(tags="tags"), write_data("tags", tmp_path))
+    examples = [TagExample("0", "", ("the", "dog"), ("O", "O"))]
+    assert task.metric == "f1"
+    assert task.score(examples, {"0": Prediction(("O", "O"))})["f1"] == 0.0
 
 
 def test_each_attempt_has_a_third_of_the_rate_before() -> None:
