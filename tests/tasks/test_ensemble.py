@@ -97,7 +97,8 @@ few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthChec
 def test_an_ensemble_of_one_is_itself(kind: str, data: st.DataObject) -> None:
     member = draw_members(data, kind)[0]
     combined = combine(QUESTIONS[kind], [member])
-    if kind == "span":  # their scores come as log-probabilities
+    if kind == "span":  # their scores come as log-probabilities, whose rounding may order spans that were as good
+        assume(is_clear(combined))
         check_same(combined, {id_: normalize_scores(prediction) for id_, prediction in member.items()})
     else:
         assert combined == member
