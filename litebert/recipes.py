@@ -4,7 +4,7 @@ The paper's numbers are for 4096 sequences on a TPU pod, and for its largest mod
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast, get_args
@@ -115,7 +115,6 @@ def finetune_as_in_paper(task: str, version: Recipe) -> FinetuneConfig:
     length = 512 if task in (*PARAGRAPHS, *PASSAGES) else 256
     if row is None:
         return FinetuneConfig(task=task, recipe=version, limits=Limits(length=length), loop=choose_loop(task))
-    dropout = (f"hidden_dropout={row.dropout}", f"attention_dropout={row.dropout}")
     return FinetuneConfig(
         task=task,
         recipe=version,
@@ -123,7 +122,7 @@ def finetune_as_in_paper(task: str, version: Recipe) -> FinetuneConfig:
         learning_rate=row.learning_rate,
         steps=row.steps,
         warmup_steps=row.warmup_steps,
-        encoder=dropout,
+        dropout=row.dropout,
         limits=Limits(length=row.length),
         loop=choose_loop(task),
     )
@@ -154,6 +153,16 @@ def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
     stored = Path(given.get("--run", ""), "config.json")
     if "--config" in given or ("--task" not in given and "--run" in given and stored.exists()):
         return from_dict(FinetuneConfig, read_json(Path(given.get("--config", stored))))
+    settings = settle_recipe(given)
+    if "--epochs" in given and "--steps" not in given:
+        settings = replace(settings, steps=None, warmup_steps=None)
+    elif "--steps" in given:  # the recipe's warm-up is for its own steps
+        settings = replace(settings, warmup_steps=None)
+    return settings
+
+
+def settle_recipe(given: Mapping[str, str]) -> FinetuneConfig:
+    """The recipe that is named, or suits the model."""
     recipe, task = given.get("--recipe") or choose_recipe(given.get("--init", "")), given.get("--task", "text")
     require(recipe in get_args(Recipe), f"there is no recipe {recipe!r}{nearest(recipe, get_args(Recipe))}")
     return finetune_small(task) if recipe == "laptop" else finetune_as_in_paper(task, cast(Recipe, recipe))

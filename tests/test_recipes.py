@@ -11,7 +11,6 @@ from litebert.finetuning.config import FinetuneConfig
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
-from litebert.presets import read_changes
 from litebert.recipes import find_finetuning
 
 # ALBERT's appendix, Table 14: rate, batch, dropout of the model and of the classifier, steps, warm-up, length.
@@ -34,15 +33,11 @@ GOOGLE = Path(__file__).parent / "models" / "data" / "tensorflow_albert"
 
 
 def row_of(config: FinetuneConfig) -> tuple[float, ...]:
-    encoder = dataclasses.replace(
-        EncoderConfig(hidden_dropout=0.7, attention_dropout=0.7), **read_changes(config.encoder)
-    )
-    assert encoder.hidden_dropout == encoder.attention_dropout
     assert config.steps is not None and config.warmup_steps is not None
     return (
         config.learning_rate,
         config.num_examples,
-        encoder.hidden_dropout,
+        config.dropout,
         config.classifier_dropout,
         config.steps,
         config.warmup_steps,
@@ -71,10 +66,17 @@ def test_parts_of_race_are_like_race(part: str) -> None:
     assert row_of(find_finetuning(["--task", part, "--recipe=paper-v2"])) == RACE_V2
 
 
+def test_epochs_and_steps_of_ones_own_take_the_place_of_the_recipes() -> None:
+    by_epochs = find_finetuning(["--task", "sst2", "--recipe", "paper-v2", "--epochs", "3"])
+    assert (by_epochs.steps, by_epochs.warmup_steps) == (None, None)
+    by_steps = find_finetuning(["--task", "sst2", "--recipe", "paper-v2", "--steps", "500"])
+    assert by_steps.warmup_steps is None
+
+
 def test_tasks_that_the_paper_lacks_take_epochs_and_leave_the_models_dropout() -> None:
     for task in ("text", "cmrc2018"):
         config = find_finetuning(["--task", task, "--recipe", "paper-v1"])
-        assert config.steps is None and config.warmup_steps is None and config.encoder == ()
+        assert config.steps is None and config.warmup_steps is None and config.dropout is None
         assert (config.epochs, config.learning_rate) == (3, 2e-5)
 
 

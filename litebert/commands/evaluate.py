@@ -19,6 +19,8 @@ class Options:
     """What the folder says it was fine-tuned for, unless it is given."""
     split: str | None = None
     """All of dev, or of a task that is a test alone, unless it is given."""
+    threshold: float | None = None
+    """Of the score against an answer, above which there is none; the folder's, or the best for dev, unless given."""
     examples: int | None = None
     """Evaluate on so many examples, drawn at random but always the same, instead of all."""
     out: Path | None = None
@@ -33,14 +35,15 @@ def run(options: Options) -> None:
     from litebert.finetuning.evaluation import is_labelled, open_finetuned
 
     require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
-    asked = open_finetuned(options.model, options.data, options.task)
+    asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     scores = {}
     for name in (options.split,) if options.split else asked.task.splits["dev"] or asked.task.splits["test"]:
         split = asked.read(options.data, name, options.examples)
         require(
             is_labelled(split.examples), f"{name} of {options.data} has no labels to score by; use litebert predict"
         )
-        result = asked.evaluate(split)
+        has_none = asked.stored.threshold is None
+        result = asked.evaluate(split, fits_threshold=has_none and name in asked.task.splits["dev"])
         scores[name] = result.scores | ({} if result.threshold is None else {"threshold": result.threshold})
         for note in () if options.json else split.encoded.notes:
             print(f"{name}: {note}")

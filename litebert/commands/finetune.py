@@ -9,8 +9,12 @@ Example:
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from litebert.finetuning.config import FinetuneConfig
+
+if TYPE_CHECKING:
+    from litebert.finetuning.run import Prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +43,7 @@ def run(options: Options) -> None:
     import sys
 
     from litebert.config import require
-    from litebert.display import print_fields
-    from litebert.finetuning.run import carry_out, describe_run, prepare
+    from litebert.finetuning.run import Prepared, carry_out, prepare
     from litebert.finetuning.seeds import finetune_seeds, summarize
     from litebert.training.parallel import join_ranks
 
@@ -49,15 +52,17 @@ def run(options: Options) -> None:
     require(not (is_single and options.seeds > 1), f"{options.run} is a run of one seed; start a new --run")
     require(not (has_seeds and options.seeds == 1), f"{options.run} holds runs of several seeds; name one of them")
     with join_ranks() as ranks:
+
+        def tell(prepared: Prepared) -> None:
+            if ranks.is_first:
+                print_run(prepared)
+
         if options.seeds > 1 and not options.dry_run:
-            outcome, scores = finetune_seeds(options.settings, options.seeds, options.run, ranks)
+            outcome, scores = finetune_seeds(options.settings, options.seeds, options.run, ranks, tell)
             summary = summarize(scores) if len(scores) == options.seeds else {}
         else:
             prepared = prepare(options.settings, options.run, ranks)
-            if ranks.is_first:
-                print_fields(describe_run(prepared))
-                for note in prepared.notes:
-                    print(f"  note  {note}")
+            tell(prepared)
             if options.dry_run:
                 return
             outcome, result = carry_out(prepared, options.run, ranks)
@@ -71,6 +76,15 @@ def run(options: Options) -> None:
         sys.exit(130)
 
 
+def print_run(prepared: "Prepared") -> None:
+    from litebert.display import print_fields
+    from litebert.finetuning.run import describe_run
+
+    print_fields(describe_run(prepared))
+    for note in prepared.notes:
+        print(f"note  {note}")
+
+
 def print_scores(summary: dict[str, dict[str, dict[str, float]]], options: Options) -> None:
     from litebert.display import print_table
 
@@ -82,4 +96,4 @@ def print_scores(summary: dict[str, dict[str, dict[str, float]]], options: Optio
         ]
     )
     folder = options.run if options.seeds == 1 else options.run / f"seed-{options.settings.seed}"
-    print(f"{folder}/model is the best on dev; next: litebert predict --model {folder}/model --data FILE --out FILE")
+    print(f"{folder}/model is the best on dev; next: litebert predict --model {folder}/model --data FILE --out FOLDER")

@@ -22,8 +22,10 @@ class Options:
     """The folder of the task's files, or a file, instead of a text."""
     task: str | None = None
     """What the folder says it was fine-tuned for, unless it is given."""
-    split: str = "test"
-    """Of the folder."""
+    split: str | None = None
+    """Of the folder; all of test, unless it is given."""
+    threshold: float | None = None
+    """Of the score against an answer, above which there is none; the folder's, unless it is given."""
     out: Path | None = None
     """The folder to write the predictions to."""
     zip: bool = False
@@ -43,14 +45,15 @@ def run(options: Options) -> None:
     require(options.second is None, "--second goes with --text; the second texts of --data are a column of it")
     require(options.out, "there is no place for the predictions; name a folder with --out")
     assert options.data is not None and options.out is not None
-    asked = open_finetuned(options.model, options.data, options.task)
-    split = asked.read(options.data, options.split)
-    for note in split.encoded.notes:
-        print(note)
-    options.out.mkdir(parents=True, exist_ok=True)
-    predictions = asked.evaluate(split).predictions
-    files = asked.task.write_predictions(options.out, options.split, split.examples, predictions)
-    print(f"{len(predictions):,} predictions in {', '.join(map(str, files))}")
+    asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
+    for name in (options.split,) if options.split else asked.task.splits["test"]:
+        split = asked.read(options.data, name)
+        for note in split.encoded.notes:
+            print(f"{name}: {note}")
+        options.out.mkdir(parents=True, exist_ok=True)
+        predictions = asked.evaluate(split).predictions
+        files = asked.task.write_predictions(options.out, name, split.examples, predictions)
+        print(f"{len(predictions):,} predictions in {', '.join(map(str, files))}")
     if options.zip:
         pack_submission(options.out)
 
@@ -77,6 +80,8 @@ def answer_text(options: Options) -> None:
     require(options.text.strip(), "--text is empty; give some")
     examples = [TextExample("0", "--text", options.text, options.second)]
     encoded = asked.task.encode(examples, asked.vocabulary, asked.question, asked.stored.limits)
+    for note in encoded.notes:
+        print(note)
     prediction = asked.evaluate(Split("text", examples, encoded)).predictions["0"]
     if not asked.question.labels:
         print(f"{prediction.answer:.4f}")

@@ -40,7 +40,7 @@ def write_card(
         "",
         f"{parameters:,} parameters; {model.config.num_layers} layers, {model.config.hidden_size} wide, sharing "
         f"{model.config.sharing}.",
-        f"Learned from {num_questions:,} examples, {scores['steps']:,} steps of {config.num_examples}, learning rate "
+        f"Learned from {num_questions:,} samples, {scores['steps']:,} steps of {config.num_examples}, learning rate "
         f"{scores['learning_rate']:.3g}, length {config.limits.length}, seed {config.seed}; the model of step "
         f"{scores['step']:,} was best on dev, which chose it.",
         "",

@@ -32,7 +32,9 @@ class FinetuneConfig:
     scratch: bool = False
     """Begin with random weights instead of the folder's, to see what pre-training is worth."""
     encoder: tuple[str, ...] = ()
-    """Changes to the model, such as hidden_dropout=0.1 attention_dropout=0.1."""
+    """Changes to the model, such as activation=gelu_tanh."""
+    dropout: float | None = None
+    """Within the model, hidden and attention; the folder's own unless it is given."""
     classifier_dropout: float = 0.1
     """On what the head sees."""
     num_examples: int = 32
@@ -68,9 +70,9 @@ class FinetuneConfig:
         for name in ("patience", "seed"):
             require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}; it must be at least 0")
         require(self.epochs > 0, f"epochs is {self.epochs}; it must be positive")
-        require(
-            0 <= self.classifier_dropout < 1, f"classifier_dropout is {self.classifier_dropout}; it must be in [0, 1)"
-        )
+        for name in ("dropout", "classifier_dropout"):
+            value = getattr(self, name)
+            require(value is None or 0 <= value < 1, f"{name} is {value}; it must be in [0, 1)")
         require(
             self.freeze in ("nothing", "embedding", "encoder") or self.freeze.isdecimal(),
             f"freeze is {self.freeze!r}; it must be nothing, embedding, encoder or a number of layers",
@@ -80,11 +82,11 @@ class FinetuneConfig:
     def fixed(self) -> dict[str, Any]:
         """What must be the same when a run is gone on with."""
         content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
-        return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
+        return content | {name: getattr(self.loop, name) for name in ("precision", "guard_factor", "evaluate_every")}
 
 
 def make_schedule(config: FinetuneConfig, num_questions: int, learning_rate: float) -> ScheduleConfig:
     """Steps from epochs, where they are not given; a straight rise and a straight fall."""
     steps = config.steps or max(1, round(config.epochs * num_questions / config.num_examples))
     warmup = round(WARMUP_SHARE * steps) if config.warmup_steps is None else config.warmup_steps
-    return ScheduleConfig(steps=steps, learning_rate=learning_rate, warmup_steps=min(warmup, steps))
+    return ScheduleConfig(steps=steps, learning_rate=learning_rate, warmup_steps=warmup)

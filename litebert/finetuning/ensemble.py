@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from litebert.config import read_json, require
-from litebert.finetuning.evaluation import Finetuned, open_finetuned
-from litebert.finetuning.run import write_json_file
+from litebert.finetuning.evaluation import Finetuned, draw, open_finetuned
+from litebert.finetuning.run import describe_examples, write_json_file
 from litebert.tasks.ensemble import Chosen, choose_members, combine
 from litebert.tasks.task import Predictions
 from litebert.training.plots import name_runs
@@ -35,6 +35,8 @@ class Run(NamedTuple):
 
     folder: Path
     scores: Mapping[str, Any]
+    data: Mapping[str, Any]
+    """What its examples were."""
 
     def read(self, asked: Finetuned, split: str) -> Predictions:
         return asked.task.read_predictions(self.folder / self.scores["files"][split])
@@ -46,12 +48,11 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     runs = {name: open_run(folder) for name, folder in zip(name_runs(folders), folders, strict=True)}
     tasks = sorted({run.scores["task"] for run in runs.values()})
     require(len(tasks) == 1, f"the runs are of the tasks {', '.join(tasks)}; combine runs of one")
+    require(not (out / "config.json").exists(), f"{out} is a run; name another folder as --out")
     asked = open_finetuned(folders[0] / "model", data)
     split, metric = asked.task.splits["dev"][0], asked.task.metric
     predicted = {name: run.read(asked, split) for name, run in runs.items()}
-    known = next(iter(predicted.values()))
-    examples = [example for example in asked.task.read(data, split) if example.id in known]
-    require(examples, f"the runs have predicted nothing of {split} of {data}; give the data they learned from")
+    examples = find_examples(asked, data, split, runs)
     if choose:
         chosen = choose_members(asked.task, examples, predicted, asked.question)
     else:
@@ -64,12 +65,29 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     return result
 
 
+def find_examples(asked: Finetuned, data: str, split: str, runs: Mapping[str, Run]) -> Sequence[Any]:
+    """The examples of dev that all runs have predicted; ids alone would not tell other data apart."""
+    first = next(iter(runs.values()))
+    for name, run in runs.items():
+        require(
+            run.data[split] == first.data[split],
+            f"{name} was evaluated on other examples of {split} than {next(iter(runs))}; combine runs on the same",
+        )
+    examples = draw(asked.task.read(data, split), first.data[split]["examples"])
+    require(
+        describe_examples(examples) == first.data[split],
+        f"{split} of {data} is not what the runs were evaluated on; give the data they learned from",
+    )
+    return examples
+
+
 def open_run(folder: Path) -> Run:
     file = folder / "scores.json"
     require(file.is_file(), f"{folder} has no scores.json; name a run of litebert finetune that is done")
     scores = read_json(file)
-    require("files" in scores, f"{folder} is no single run of litebert finetune; name one of its seeds")
-    return Run(folder, scores)
+    is_run = "files" in scores and "task" in scores and (folder / "data.json").is_file()
+    require(is_run, f"{folder} is no single run of litebert finetune; name one, or one of its seeds")
+    return Run(folder, scores, read_json(folder / "data.json"))
 
 
 def take_all(asked: Finetuned, examples: Sequence[Any], predicted: Mapping[str, Predictions]) -> Chosen:

@@ -1,21 +1,27 @@
 """A fine-tuned model folder, and what it says of a split of a task's data."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import torch
 
-from litebert.config import UserError, from_dict, read_json, require, write_json
+from litebert.config import UserError, from_dict, read_json, require
+from litebert.files import write_file
 from litebert.finetuning.asking import ask
 from litebert.models.folder import find_folder, read_model
 from litebert.models.heads import HeadConfig, Model
-from litebert.tasks.registry import OWN, TASKS, find_task
+from litebert.tasks.classes import ClassTask
+from litebert.tasks.registry import TASKS, find_task
+from litebert.tasks.tags import TagTask
 from litebert.tasks.task import Encoded, Kind, Limits, Predictions, Question, Task
 from litebert.tasks.text import TextColumns
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
+from litebert.training.parallel import find_device
 
 FILE = "task.json"
 KINDS = ("classes", "choice", "token_classes", "span", "answerable_span")
@@ -30,6 +36,9 @@ class TaskFile:
     task: str
     columns: TextColumns
     limits: Limits
+    labels: tuple[str, ...] = ()
+    """As the data have them; Hugging Face's files have no place for some names, such as LABEL_0."""
+    several: bool = False
     threshold: float | None = None
     """Above which score a question has no answer, as it was best on dev."""
 
@@ -58,45 +67,56 @@ class Finetuned(NamedTuple):
     question: Question
     stored: TaskFile
 
+    def with_threshold(self, threshold: float | None) -> "Finetuned":
+        """With another threshold than the folder's, if one is given."""
+        if threshold is None:
+            return self
+        return self._replace(stored=replace(self.stored, threshold=threshold))
+
     def read(self, data: str | Path, split: str, most: int | None = None) -> Split:
         """A split as the model reads it; where it has more than `most` examples, some of them, always the same."""
         examples = draw(self.task.read(data, split), most)
         return Split(split, examples, self.task.encode(examples, self.vocabulary, self.question, self.stored.limits))
 
-    def evaluate(self, split: Split) -> Evaluated:
-        """Where the folder has no threshold, the best for the split itself is taken, if it has labels."""
+    def evaluate(self, split: Split, *, fits_threshold: bool = False) -> Evaluated:
+        """With the folder's threshold; or, on dev alone, with the best for the split itself."""
         limits, threshold = self.stored.limits, self.stored.threshold
         outputs = ask(self.model, split.encoded.samples, self.question.kind)
         predictions = self.task.decode(split.examples, split.encoded.samples, outputs, self.question, limits)
         labelled = is_labelled(split.examples)
-        if threshold is None and labelled:
+        if fits_threshold and labelled:
             threshold = self.task.choose_threshold(split.examples, predictions)
+        needs_one = getattr(self.task, "has_unanswerable", False)
+        require(
+            threshold is not None or not needs_one, "there is no threshold of no answer; choose one with --threshold"
+        )
         predictions = self.task.decide(predictions, threshold)
         return Evaluated(predictions, self.task.score(split.examples, predictions) if labelled else {}, threshold)
 
 
 def is_labelled(examples: Sequence[Any]) -> bool:
-    """Whether it is known what is right; the kinds of examples have it under names of their own."""
-    first = examples[0]
-    known = [getattr(first, name, None) for name in ("label", "tags", "answer")]
-    if hasattr(first, "answers"):
+    """Whether it is known of all what is right; the kinds of examples have it under names of their own."""
+    if hasattr(examples[0], "answers"):  # questions about paragraphs: that none is known may be the answer
         return any(example.answers or example.is_impossible for example in examples)
-    return any(value is not None for value in known)
+    name = next(name for name in ("label", "tags", "answer") if hasattr(examples[0], name))
+    return all(getattr(example, name) is not None for example in examples)
 
 
-def draw(examples: Sequence[Any], most: int | None, seed: int = 0) -> Sequence[Any]:
-    """So many of the examples, in their order."""
+def draw(examples: Sequence[Any], most: int | None) -> Sequence[Any]:
+    """So many of the examples, in their order; always the same."""
     if most is None or most >= len(examples):
         return examples
-    chosen = np.sort(np.random.default_rng([seed, len(examples)]).permutation(len(examples))[:most])
+    chosen = np.sort(np.random.default_rng(len(examples)).permutation(len(examples))[:most])
     return [examples[number] for number in chosen.tolist()]
 
 
-def open_finetuned(path: str | Path, data: str | Path, task: str | None = None) -> Finetuned:
+def open_finetuned(
+    path: str | Path, data: str | Path, task: str | None = None, device: torch.device | None = None
+) -> Finetuned:
     """A folder that was fine-tuned here or elsewhere, for the task it names itself, or for one that is given."""
     folder = find_folder(Path(path))
     vocabulary = open_vocabulary(folder)
-    model = read_model(path)
+    model = read_model(path).to(device or find_device())
     heads = [head for kind, head in model.head_configs.items() if kind in KINDS]
     require(
         len(heads) == 1,
@@ -111,9 +131,23 @@ def open_finetuned(path: str | Path, data: str | Path, task: str | None = None) 
         limits = stored.limits if stored is not None else Limits(length=length)
         stored = TaskFile(task=cast(str, task), columns=TextColumns(), limits=limits)
     question = question_of(heads[0])
+    if stored.labels:
+        question = question._replace(labels=stored.labels, several=stored.several)
     found = find_task(stored.task, stored.columns, data)
     check_question(found, question, path)
-    return Finetuned(model, vocabulary, with_labels(found, question), question, stored)
+    finetuned = Finetuned(model, vocabulary, with_labels(found, question), question, stored)
+    check_model(finetuned, path)
+    return finetuned
+
+
+def check_model(asked: Finetuned, path: object) -> None:
+    """Refuses a vocabulary that the model was not made for."""
+    size, known = asked.vocabulary.size, asked.model.config.vocab_size
+    require(
+        size <= known,
+        f"{path} holds a vocabulary of {size} pieces and a model of {known}; put the vocabulary there that the model "
+        "was trained with",
+    )
 
 
 def question_of(head: HeadConfig) -> Question:
@@ -138,11 +172,8 @@ def with_labels(task: Task, question: Question) -> Task:
 
 def check_question(task: Task, question: Question, path: object) -> None:
     """Refuses a model whose head is for another kind of task; a benchmark knows its labels beforehand."""
-    if task.name not in TASKS or task.name == OWN:
-        return
-    expected = task.ask(())
-    for name in ("kind", "labels"):
-        needed, found = getattr(expected, name), getattr(question, name)
+    for name, needed in expect(task).items():
+        found = getattr(question, name)
         # A span head can be asked where some questions have no answer: its first token says so.
         if (needed, found) != ("answerable_span", "span"):
             require(found == needed, f"the head of {path} has {name} {found!r}; {task.name} needs {needed!r}")
@@ -153,5 +184,15 @@ def read_task_file(folder: Path) -> TaskFile | None:
     return from_dict(TaskFile, read_json(folder / FILE)) if (folder / FILE).is_file() else None
 
 
+def expect(task: Task) -> dict[str, Any]:
+    """What is known of a task's question before there are examples."""
+    if task.name in TASKS:
+        asked = task.ask(())
+        return {"kind": asked.kind, "labels": asked.labels, "several": asked.several}
+    if isinstance(task, TagTask):
+        return {"kind": "token_classes"}
+    return {"kind": "classes", "several": isinstance(task, ClassTask) and task.kind == "several"}
+
+
 def write_task_file(folder: Path, content: TaskFile) -> None:
-    write_json(folder / FILE, dataclasses.asdict(content))
+    write_file(folder / FILE, json.dumps(dataclasses.asdict(content), indent=2, ensure_ascii=False).encode() + b"\n")

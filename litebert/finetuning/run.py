@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from litebert.config import from_dict, read_json, refuse_changes, require
 from litebert.files import write_file
@@ -35,6 +36,7 @@ from litebert.finetuning.evaluation import (
     Finetuned,
     Split,
     TaskFile,
+    check_model,
     draw,
     head_of,
     is_labelled,
@@ -50,8 +52,9 @@ from litebert.models.encoder import sharing_map
 from litebert.models.folder import find_folder, read_model, write_model
 from litebert.models.heads import POOLED_KINDS, Model, make_head
 from litebert.presets import read_changes
+from litebert.tasks.classes import describe_balance
 from litebert.tasks.registry import find_task
-from litebert.tasks.task import Question, Sample, Task
+from litebert.tasks.task import Question, Sample
 from litebert.text.vocabulary import copy_vocabulary, open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.answer_losses import Answering
@@ -93,11 +96,10 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     torch.set_flush_denormal(True)
     require(config.data, "there is no data; name the folder of the task's files with --data")
     require(config.init, "there is no model to begin with; name its folder with --init")
-    config = agree_with_run(config, run, ranks)
-    require(not Path(config.data).is_file(), f"{config.data} is one file; give the folder with train, dev and test")
+    config = agree_with_run(heed_patience(config), run, ranks)
     task = find_task(config.task, config.columns, config.data)
     require(task.splits["train"], f"{config.task} is a test alone; fine-tune for a task that has data to learn from")
-    train_examples = draw(task.read(config.data, task.splits["train"][0]), config.train_examples, config.seed)
+    train_examples = draw(task.read(config.data, task.splits["train"][0]), config.train_examples)
     require(is_labelled(train_examples), f"the examples of {config.data} have no labels; there is nothing to learn")
     question = task.ask(train_examples)
     task = with_labels(task, question)
@@ -107,14 +109,23 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
         config.limits.length <= model.config.num_positions,
         f"length is {config.limits.length}; the model has {model.config.num_positions} positions",
     )
-    stored = TaskFile(task=config.task, columns=config.columns, limits=config.limits)
+    stored = TaskFile(
+        task=config.task, columns=config.columns, limits=config.limits, labels=question.labels, several=question.several
+    )
     asked = Finetuned(model, vocabulary, task, question, stored)
+    check_model(asked, config.init)
+    check_sharing_of_work(config, question, ranks)
     encoded = task.encode(train_examples, vocabulary, question, config.limits)
     samples = [sample for sample in encoded.samples if sample.span is not None or "span" not in question.kind]
+    check_segments(model, samples, config.init)
     require(samples, f"nothing can be learned from the {len(train_examples):,} examples of {config.data}; mend them")
     dev = [asked.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]
     for split in dev:
         require(is_labelled(split.examples), f"{split.name} of {config.data} has no labels; it cannot choose a model")
+        require(
+            split.examples[0].place != train_examples[0].place,
+            f"{config.data} is one file for train and {split.name}; give the folder that holds both",
+        )
     data = describe_data(train_examples, dev)
     if (run / "data.json").exists():
         require(
@@ -125,7 +136,35 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     schedule = make_schedule(config, len(samples) // question.num_choices, rate)
     notes = [f"train: {note}" for note in encoded.notes]
     notes += [f"{split.name}: {note}" for split in dev for note in split.encoded.notes]
-    return Prepared(config, asked, samples, dev, schedule, data, notes, count_labels(samples, question))
+    return Prepared(config, asked, samples, dev, schedule, data, notes, describe_balance(train_examples, question))
+
+
+def check_sharing_of_work(config: FinetuneConfig, question: Question, ranks: Ranks) -> None:
+    """Refuses batches that cannot be cut as asked."""
+    require(
+        config.num_examples % ranks.num_ranks == 0,
+        f"a step has {config.num_examples} examples and there are {ranks.num_ranks} devices; make it a multiple",
+    )
+    micro = config.loop.micro_sequences
+    require(
+        micro is None or micro % question.num_choices == 0,
+        f"micro_sequences is {micro}; it must be a multiple of the {question.num_choices} options of a question",
+    )
+
+
+def check_segments(model: Model, samples: Sequence[Sample], path: str) -> None:
+    has_two = any(sample.second < len(sample.token_ids) for sample in samples)
+    require(
+        model.config.num_segments > 1 or not has_two,
+        f"{path} tells no segments apart (num_segments is 1), and the task has two texts; choose another model",
+    )
+
+
+def heed_patience(config: FinetuneConfig) -> FinetuneConfig:
+    """Who is to stop early must look on the way, also at tasks that are else evaluated at the end alone."""
+    if config.loop.evaluate_every == 0 and (config.patience or config.retry_if_stuck):
+        return replace(config, loop=replace(config.loop, evaluate_every=None))
+    return config
 
 
 def agree_with_run(config: FinetuneConfig, run: Path, ranks: Ranks) -> FinetuneConfig:
@@ -149,11 +188,15 @@ def make_model(config: FinetuneConfig, question: Question) -> Model:
     """The folder's encoder under a new head; one that was fine-tuned for the same task keeps its own."""
     torch.manual_seed(config.seed)
     head = head_of(question, config.classifier_dropout)
-    model = read_model(config.init, heads=[head], **read_changes(config.encoder))
+    dropout = {} if config.dropout is None else dict.fromkeys(("hidden_dropout", "attention_dropout"), config.dropout)
+    model = read_model(config.init, heads=[head], **(dropout | read_changes(config.encoder)))
     before = read_task_file(find_folder(Path(config.init)))
-    if before is not None and before.task != config.task:
-        logger.warning("%s was fine-tuned for %s; its head is made new, with random weights", config.init, before.task)
-        model.heads[head.kind] = make_head(model.config, head)
+    if before is not None and not config.scratch:
+        is_same = (before.task, before.columns, before.labels) == (config.task, config.columns, question.labels)
+        made = "goes on" if is_same else "is made new, with random weights"
+        logger.warning("%s was fine-tuned for %s; its head %s", config.init, before.task, made)
+        if not is_same:
+            model.heads[head.kind] = make_head(model.config, head)
     if config.scratch:
         torch.manual_seed(config.seed)
         model = Model(model.config, [head])
@@ -182,25 +225,17 @@ def freeze(model: Model, what: str) -> None:
         parameter.requires_grad_(find_depth(model.config, name) > depth)
 
 
-def count_labels(samples: Sequence[Sample], question: Question) -> dict[str, int]:
-    """How many samples have each label; nothing where labels are no classes."""
-    if question.kind != "classes" or not question.labels:
-        return {}
-    rows = [sample.label if isinstance(sample.label, tuple) else None for sample in samples]
-    if question.several:
-        return {label: int(sum(row[index] for row in rows if row)) for index, label in enumerate(question.labels)}
-    return {label: sum(s.label == index for s in samples) for index, label in enumerate(question.labels)}
-
-
 def describe_data(examples: Sequence[Any], dev: Sequence[Split]) -> dict[str, Any]:
+    parts = {"train": examples} | {split.name: split.examples for split in dev}
+    return {name: describe_examples(part) for name, part in parts.items()}
+
+
+def describe_examples(examples: Sequence[Any]) -> dict[str, Any]:
     """What tells whether examples are the same; places in files do not."""
-    described = {}
-    for name, part in [("train", examples), *((split.name, split.examples) for split in dev)]:
-        digest = hashlib.sha256()
-        for example in part:
-            digest.update(repr(example._replace(place="")).encode(errors="surrogatepass"))
-        described[name] = {"examples": len(part), "sha256": digest.hexdigest()}
-    return described
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr(example._replace(place="")).encode(errors="surrogatepass"))
+    return {"examples": len(examples), "sha256": digest.hexdigest()}
 
 
 def count_stuck(run: Path) -> int:
@@ -219,7 +254,7 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> tuple[Outcome, dic
     outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps))
     if outcome.stopped_by is not None:
         return outcome, {}
-    if selection.stops_if_stuck and selection.find_stuck(outcome.step) is not None:
+    if selection.must_retry(outcome.step):
         ranks.do_first(lambda: set_aside(run))
         return finetune(prepared.config, run, ranks)
     scores: dict[str, Any] = {}
@@ -244,8 +279,11 @@ def set_aside(run: Path) -> None:
 def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
     config, schedule = prepared.config, prepared.schedule
 
-    def keep(model: Model, result: Evaluated) -> None:
-        write_model(plain_copy(model), run / "model")
+    def keep(weights: Mapping[str, Tensor], result: Evaluated) -> None:
+        trained = prepared.asked.model
+        model = Model(trained.config, trained.head_configs.values(), pooler=trained.pooler is not None)
+        model.load_state_dict(weights)
+        write_model(model, run / "model")
         copy_vocabulary(find_folder(Path(config.init)), run / "model")
         write_task_file(run / "model", replace(prepared.asked.stored, threshold=result.threshold))
 
@@ -263,31 +301,19 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
     )
 
 
-def plain_copy(model: Model) -> Model:
-    """The model with weights that are whole tensors of the CPU, as a folder holds them."""
-    copy = Model(model.config, model.head_configs.values(), pooler=model.pooler is not None)
-    copy.load_state_dict({name: tensor.detach().cpu() for name, tensor in model.state_dict().items()})
-    return copy
-
-
 def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Training:
     config, question = prepared.config, prepared.asked.question
-    micro, choices = config.loop.micro_sequences, question.num_choices
-    require(
-        micro is None or micro % choices == 0,
-        f"micro_sequences is {micro}; it must be a multiple of the {choices} options of a question",
-    )
     stream = Stream(
         prepared.samples,
         num_examples=config.num_examples,
-        num_choices=choices,
+        num_choices=question.num_choices,
         seed=config.seed,
         ranks=ranks,
     )
     measurable = ranks.device.type == "cpu" and config.loop.precision == "fp32"
     return Training(
         model=prepared.asked.model,
-        objective=Answering(question.kind, choices),
+        objective=Answering(question.kind, question.num_choices),
         optimizer=config.optimizer,
         schedule=prepared.schedule,
         loop=config.loop,
@@ -323,7 +349,8 @@ def write_json_file(path: Path, content: Mapping[str, Any]) -> None:
 def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection) -> dict[str, Any]:
     """Asks the best model about dev, and about test where that is there; writes all that people look at."""
     config = prepared.config
-    asked = open_finetuned(run / "model", config.data, config.task)
+    device = next(prepared.asked.model.parameters()).device
+    asked = open_finetuned(run / "model", config.data, config.task, device=device)
     splits = [*prepared.dev, *read_test(asked, config)]
     best = selection.read_best() or {}
     scores: dict[str, Any] = {
@@ -335,6 +362,7 @@ def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection
         "seed": config.seed,
         "stuck": selection.find_stuck(outcome.step),
         "attempts": count_stuck(run) + 1,
+        "notes": prepared.notes,
         "files": {},
     }
     (run / "predictions").mkdir(exist_ok=True)
@@ -384,8 +412,3 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
         shares = ", ".join(f"{label} {count / total:.1%}" for label, count in prepared.balance.items())
         described["labels"] = shares
     return described
-
-
-def find_main_score(scores: Mapping[str, Any], task: Task) -> float:
-    """The score on dev by which models are compared."""
-    return float(scores[task.splits["dev"][0]][task.metric])

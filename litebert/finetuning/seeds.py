@@ -1,27 +1,29 @@
 """The same run with several seeds, and what can be said of all of them together."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from litebert.finetuning.config import FinetuneConfig
-from litebert.finetuning.run import finetune, write_json_file
+from litebert.finetuning.run import Prepared, carry_out, prepare, write_json_file
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks
 
 
 def finetune_seeds(
-    config: FinetuneConfig, num_seeds: int, run: Path, ranks: Ranks
+    config: FinetuneConfig, num_seeds: int, run: Path, ranks: Ranks, tell: Callable[[Prepared], None]
 ) -> tuple[Outcome, list[dict[str, Any]]]:
-    """Runs in folders of their own, one after the other; those that are done already are not done again.
+    """Runs in folders of their own, one after the other; of those that are done already only the end is made again.
 
-    A run that is stopped stops those after it.
+    A run that is stopped stops those after it. `tell` is told of each run before it begins.
     """
     scores: list[dict[str, Any]] = []
     for seed in range(config.seed, config.seed + num_seeds):
-        outcome, result = finetune(replace(config, seed=seed), run / f"seed-{seed}", ranks)
+        prepared = prepare(replace(config, seed=seed), run / f"seed-{seed}", ranks)
+        tell(prepared)
+        outcome, result = carry_out(prepared, run / f"seed-{seed}", ranks)
         if outcome.stopped_by is not None:
             break
         scores.append(result)

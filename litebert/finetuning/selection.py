@@ -4,19 +4,20 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from litebert.config import read_json
 from litebert.files import write_file
 from litebert.finetuning.evaluation import Evaluated, Finetuned, Split
 from litebert.models.heads import Model
 from litebert.tasks.task import Predictions, Question
-from litebert.training.parallel import Ranks
+from litebert.training.parallel import Ranks, gather_weights
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Selection:
     dev: Sequence[Split]
     """The first of them decides."""
     folder: Path
-    keep: Callable[[Model, Evaluated], None]
+    keep: Callable[[Mapping[str, Tensor], Evaluated], None]
     """Writes a model that is better than all before it."""
     steps: int
     warmup_steps: int
@@ -49,8 +50,9 @@ class Selection:
 
     def evaluate(self, model: Model, step: int) -> dict[str, float]:
         asked = self.asked._replace(model=model)
-        results = [asked.evaluate(split) for split in self.dev]
-        self.ranks.do_first(lambda: self.keep_if_best(model, step, results[0]))
+        results = [asked.evaluate(split, fits_threshold=True) for split in self.dev]
+        weights = gather_weights(model)  # by all ranks, who may hold a part each
+        self.ranks.do_first(lambda: self.keep_if_best(weights, step, results[0]))
         if step >= max(self.warmup_steps, GRACE * self.steps):
             self.look_if_stuck(step, results[0].predictions)
         return {
@@ -63,11 +65,11 @@ class Selection:
         file = self.folder / FILE
         return read_json(file) if file.exists() else None
 
-    def keep_if_best(self, model: Model, step: int, result: Evaluated) -> None:
+    def keep_if_best(self, weights: Mapping[str, Tensor], step: int, result: Evaluated) -> None:
         """The note comes last: where it is, the model is."""
         score, best = result.scores[self.asked.task.metric], self.read_best()
         if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
-            self.keep(model, result)
+            self.keep(weights, result)
             write_file(self.folder / FILE, f'{{"step": {step}, "score": {score!r}}}\n'.encode())
 
     def look_if_stuck(self, step: int, predictions: Predictions) -> None:
@@ -94,10 +96,21 @@ class Selection:
         return str(noted["said"]) if noted is not None and noted["step"] <= step else None
 
     def is_finished(self, step: int) -> bool:
+        """As the first rank finds it: others may see its files late, or no more."""
+        if not (self.stops_if_stuck or self.patience_steps):
+            return False
+        return bool(self.ranks.find_highest(int(self.ranks.is_first and self.should_stop(step))))
+
+    def should_stop(self, step: int) -> bool:
         if self.stops_if_stuck and self.find_stuck(step) is not None:
             return True
         best = self.read_best() if self.patience_steps else None
         return best is not None and step - best["step"] >= self.patience_steps
+
+    def must_retry(self, step: int) -> bool:
+        """Whether a run that has ended learned nothing, and is to be begun anew."""
+        is_stuck = self.stops_if_stuck and self.ranks.is_first and self.find_stuck(step) is not None
+        return bool(self.ranks.find_highest(int(is_stuck)))
 
 
 def describe_stuck(question: Question, examples: Sequence[Any], predictions: Predictions) -> str | None:

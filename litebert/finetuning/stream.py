@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from litebert.batch import Batch
-from litebert.config import require
 from litebert.tasks.task import Sample, pack
 from litebert.training.parallel import Ranks
 
@@ -20,10 +19,6 @@ class Stream:
     def __init__(
         self, samples: Sequence[Sample], *, num_examples: int, num_choices: int = 1, seed: int = 0, ranks: Ranks
     ) -> None:
-        require(
-            num_examples % ranks.num_ranks == 0,
-            f"a step has {num_examples} examples and there are {ranks.num_ranks} devices; make it a multiple",
-        )
         self.samples, self.num_choices, self.seed, self.ranks = samples, num_choices, seed, ranks
         self.num_examples = num_examples
         self.size = len(samples) // num_choices

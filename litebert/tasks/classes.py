@@ -17,18 +17,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.config import UserError, read_json, require
+from litebert.config import UserError, require
 from litebert.files import write_file
-from litebert.tasks.tables import read_table
+from litebert.tasks.tables import read_json, read_table
 from litebert.tasks.task import (
     Encoded,
-    Example,
     Limits,
     Prediction,
     Predictions,
     Question,
     Sample,
     check_ids,
+    check_predicted,
     cut_pair,
     join_segments,
 )
@@ -79,6 +79,7 @@ class ClassTask:
 
     def read(self, data: str | Path, split: str) -> Sequence[TextExample]:
         examples = self.read_split(data, split)
+        require(examples, f"{data} has no examples of {split}; name other data")
         check_ids(examples)
         return examples
 
@@ -166,7 +167,7 @@ class ClassTask:
             return parse_number(place, answer)
         if self.kind == "several":
             require(isinstance(answer, list), f"{place}: the prediction is {answer!r}; it must be a list of labels")
-        answers = [str(label) for label in (answer if self.kind == "several" else [answer])]
+        answers = [parse_label(place, label) for label in (answer if self.kind == "several" else [answer])]
         for label in answers:
             if self.labels and label not in self.labels:
                 raise UserError(f"{place}: {unknown_label(label, self.labels)}")
@@ -188,14 +189,6 @@ def check_labelled(examples: Sequence[TextExample]) -> None:
     without = [example for example in examples if example.label is None]
     if 0 < len(without) < len(examples):
         raise UserError(f"{without[0].place}: there is no label, though others have one; give it one")
-
-
-def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at_least: int) -> None:
-    """Refuses predictions that are of too few of these examples, as those of another split are."""
-    missing = [example for example in examples if example.id not in predictions]
-    if len(examples) - len(missing) < at_least:
-        first = f"the first is {missing[0].id!r}, {missing[0].place}" if missing else "there are no examples"
-        raise UserError(f"{len(missing)} of {len(examples)} examples have no prediction ({first}); predict this split")
 
 
 def sort_labels(examples: Sequence[TextExample]) -> tuple[str, ...]:
@@ -264,12 +257,23 @@ def predict(output: NDArray[np.float64], question: Question) -> Prediction:
 def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     """The place, the id, the answer and the probabilities of each prediction of a file."""
     if split_suffix(str(path))[0] == ".json":
-        for id_, answer in read_json(path).items():
+        answers = read_json(path)
+        require(isinstance(answers, dict), f"{path}: a JSON {type(answers).__name__}, not an object of answers by id")
+        for id_, answer in answers.items():
             yield f"{path}, {id_!r}", id_, answer, []
         return
     for row in read_table(path):
         id_ = row.pick("index" if "index" in row.cells else "id")
         yield row.place, str(id_), row.pick("prediction"), row.cells.get("probabilities", [])
+
+
+def parse_label(place: str, value: Any) -> str:
+    """A label as a string; JSON may have it as a number or as true and false."""
+    is_plain = isinstance(value, str | int | float) or value is None
+    require(is_plain, f"{place}: the label is {value!r}; write a string, or name the column as one of several labels")
+    label = "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
+    require(label, f"{place}: the label is empty; fill it or leave the row out")
+    return label
 
 
 def parse_number(place: str, value: Any) -> float:
@@ -283,10 +287,10 @@ def parse_number(place: str, value: Any) -> float:
     return number
 
 
-def describe_balance(examples: Sequence[TextExample], question: Question) -> dict[str, int]:
-    """How many examples have each label; nothing where they have numbers."""
+def describe_balance(examples: Sequence[Any], question: Question) -> dict[str, int]:
+    """How many examples have each label; nothing where they have numbers, or something else than labels."""
     counts: Counter[str] = Counter()
-    for example in examples:
+    for example in examples if question.kind == "classes" else ():
         if isinstance(example.label, str | tuple):
             counts.update((example.label,) if isinstance(example.label, str) else example.label)
-    return {label: counts[label] for label in question.labels}
+    return {label: counts[label] for label in question.labels} if question.kind == "classes" else {}

@@ -28,6 +28,7 @@ from litebert.tasks.task import (
     Sample,
     Task,
     check_ids,
+    check_predicted,
     join_segments,
 )
 from litebert.text.documents import DECOMPRESSORS
@@ -135,6 +136,7 @@ class ChoiceTask:
     def score(self, examples: Sequence[ChoiceExample], predictions: Predictions) -> dict[str, float]:
         """The accuracy, and with both levels also that of each, as the paper has it."""
         require(examples, f"there are no questions of {self.name} to score")
+        check_predicted(examples, predictions, at_least=1)
         scores = {"accuracy": measure_accuracy(examples, predictions)}
         for level in self.levels if len(self.levels) > 1 else ():
             if chosen := [example for example in examples if example.level == level]:

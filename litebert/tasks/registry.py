@@ -24,6 +24,5 @@ def find_task(name: str, columns: TextColumns, data: str | Path) -> Task:
     if name == OWN:
         return make_task(columns, data)
     require(name in TASKS, f"there is no task {name!r}{nearest(name, [*TASKS, OWN])}")
-    given = [field for field in ("second", "label", "score", "labels", "tags") if getattr(columns, field)]
-    require(not given, f"{name} has its own columns; leave out --{' --'.join(given)}, or use --task {OWN}")
+    require(columns == TextColumns(), f"{name} has its own columns; name none, or use --task {OWN}")
     return TASKS[name]

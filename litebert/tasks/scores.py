@@ -38,12 +38,6 @@ def accuracy(gold: Sequence[Label], predicted: Sequence[Label]) -> float:
     return 100.0 * sum(map(operator.eq, gold, predicted)) / len(gold)
 
 
-def majority_share(labels: Sequence[Label]) -> float:
-    """The accuracy of saying always what is most often right: what chance gives, and a model must beat."""
-    check_lengths(labels, labels)
-    return 100.0 * max(Counter(labels).values()) / len(labels)
-
-
 def f1(gold: Sequence[Label], predicted: Sequence[Label], positive: Label) -> float:
     """Of finding one of two classes."""
     check_lengths(gold, predicted)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import UserError, nearest, require
-from litebert.files import exists, open_file, write_file
+from litebert.files import exists, write_file
 from litebert.tasks.answer_scores import Answers, find_best_thresholds, score_squad1, score_squad2
-from litebert.tasks.tables import decompress, find_split
+from litebert.tasks.tables import find_split, read_json
 from litebert.tasks.task import (
     Beam,
     Candidate,
@@ -29,9 +29,10 @@ from litebert.tasks.task import (
     Sample,
     Task,
     check_ids,
+    check_predicted,
 )
 from litebert.tasks.windows import ABSENT, Paragraph, WindowSample, cut_windows, encode_paragraph
-from litebert.text.documents import DAMAGE, DECOMPRESSORS, describe
+from litebert.text.documents import DECOMPRESSORS
 from litebert.text.vocabulary import Vocabulary
 
 NUM_STARTS = 20
@@ -104,10 +105,19 @@ class SpanTask:
             if example.context not in paragraphs:
                 paragraphs[example.context] = encode_paragraph(vocabulary, example.context)
             paragraph = paragraphs[example.context]
-            answer = find_answer(example, paragraph, tally)
+            answer = self.find_answer(example, paragraph, tally)
             asked = tokens[end - count : end].tolist()
             samples += cut_windows(vocabulary, asked, paragraph, answer, limits, number)
         return Encoded(samples, describe_tally(tally, len(examples), limits))
+
+    def find_answer(self, example: SpanExample, paragraph: Paragraph, tally: Counter[str]) -> tuple[int, int] | None:
+        """Where answers may be missing, a question without any has none; elsewhere nothing is known of it."""
+        if example.answers:
+            return find_tokens(example, paragraph, tally)
+        if example.is_impossible or self.has_unanswerable:
+            return ABSENT
+        tally["without"] += 1
+        return None
 
     def decode(
         self, examples: Sequence[SpanExample], samples: Sequence[Sample], outputs: Sequence[Any], question: Question,
@@ -154,6 +164,7 @@ class SpanTask:
     def score(self, examples: Sequence[SpanExample], predictions: Predictions) -> dict[str, float]:
         known = any(example.answers or example.is_impossible for example in examples)
         require(known, f"none of these {len(examples)} questions has its answer with it; score a split that has them")
+        check_predicted(examples, predictions, at_least=1)
         return self.measure(list_answers(examples), {key: prediction.answer for key, prediction in predictions.items()})
 
     def write_predictions(
@@ -187,16 +198,6 @@ class SpanTask:
         }
 
 
-def read_json(path: str | Path) -> Any:
-    try:
-        with open_file(path) as file:
-            return json.loads(decompress(path, file).read())
-    except DAMAGE as error:
-        raise UserError(f"{path}: {error}; mend or fetch it again") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: {describe(error)}") from None
-
-
 def read_examples(path: str) -> Iterator[SpanExample]:
     """The questions of a file, in order."""
     content = read_json(path)
@@ -207,7 +208,9 @@ def read_examples(path: str) -> Iterator[SpanExample]:
         place = f"{path}, article {number}"
         require(isinstance(article, dict), f"{place}: a JSON {type(article).__name__}, not an object; mend it")
         # In CMRC's first layout a paragraph stands alone.
-        for count, paragraph in enumerate(article.get("paragraphs", [article]), 1):
+        paragraphs = article.get("paragraphs", [article])
+        require(isinstance(paragraphs, list), f"{place}: 'paragraphs' is {paragraphs!r:.40}, not a list; mend it")
+        for count, paragraph in enumerate(paragraphs, 1):
             yield from read_paragraph(f"{place}, paragraph {count}", paragraph)
 
 
@@ -216,7 +219,11 @@ def read_paragraph(place: str, paragraph: Any) -> Iterator[SpanExample]:
     for number, asked in enumerate(pick(place, paragraph, "qas", list), 1):
         at = f"{place}, question {number}"
         question, key = pick(at, asked, "question", str), pick(at, asked, "id", str | int)
-        answers = tuple(read_answer(at, answer) for answer in asked.get("answers") or ())
+        given = asked.get("answers") or []
+        require(
+            isinstance(given, list), f"{at}: 'answers' is {given!r:.60}; it must be a list of texts with their start"
+        )
+        answers = tuple(read_answer(at, answer) for answer in given)
         is_impossible = bool(asked.get("is_impossible", False))
         yield SpanExample(str(key), at, context, question, () if is_impossible else answers, is_impossible)
 
@@ -245,10 +252,8 @@ def list_answers(examples: Iterable[SpanExample]) -> dict[str, list[str]]:
     return {example.id: [text for text, _ in example.answers] for example in examples}
 
 
-def find_answer(example: SpanExample, paragraph: Paragraph, tally: Counter[str]) -> tuple[int, int] | None:
+def find_tokens(example: SpanExample, paragraph: Paragraph, tally: Counter[str]) -> tuple[int, int] | None:
     """The tokens of the first answer, and in `tally` how they were found."""
-    if example.is_impossible or not example.answers:
-        return ABSENT if example.is_impossible else None
     text, start = example.answers[0]
     wanted = text.strip()
     start += len(text) - len(text.lstrip()) if start >= 0 else 0
@@ -282,6 +287,8 @@ def describe_tally(tally: Counter[str], num_questions: int, limits: Limits) -> l
             f"{tally['moved']:,} stand elsewhere than their answer_start says, or it says nothing, and are taken where "
             "they are nearest"
         )
+    if tally["without"]:
+        notes.append(f"{tally['without']:,} of {num_questions:,} questions have no answer with them and train nothing")
     if tally["cut"]:
         notes.append(f"{tally['cut']:,} of {num_questions:,} questions are cut to {limits.question_length} tokens")
     return notes

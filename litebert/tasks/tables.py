@@ -62,6 +62,17 @@ def read_lines(path: str | Path) -> Iterator[Line]:
             raise UserError(f"{path}, line {number + 1}: {error}; mend or fetch it again") from None
 
 
+def read_json(path: str | Path) -> Any:
+    """What a JSON file holds, plain or compressed."""
+    try:
+        with open_file(path) as file:
+            return json.loads(decompress(path, file).read())
+    except DAMAGE as error:
+        raise UserError(f"{path}: {error}; mend or fetch it again") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: {describe(error)}") from None
+
+
 def decompress(path: str | Path, file: BinaryIO) -> Any:
     _, compression = split_suffix(str(path))
     return DECOMPRESSORS[compression](file) if compression else file

@@ -19,7 +19,6 @@ from litebert.config import UserError, require
 from litebert.files import write_file
 from litebert.tasks.classes import (
     SPLITS,
-    check_predicted,
     encode_texts,
     read_records,
     sort_names,
@@ -27,7 +26,17 @@ from litebert.tasks.classes import (
 )
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
-from litebert.tasks.task import Encoded, Limits, Prediction, Predictions, Question, Sample, check_ids, join_segments
+from litebert.tasks.task import (
+    Encoded,
+    Limits,
+    Prediction,
+    Predictions,
+    Question,
+    Sample,
+    check_ids,
+    check_predicted,
+    join_segments,
+)
 from litebert.text.vocabulary import Vocabulary
 
 DOCUMENT = "-DOCSTART-"
@@ -49,18 +58,16 @@ class TagTask:
     name: str
     metric: str
     read_split: Callable[[str | Path, str], Sequence[TagExample]]
-    labels: tuple[str, ...] | None = None
-    """None if they are those that the examples have."""
     splits: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: SPLITS)
 
     def read(self, data: str | Path, split: str) -> Sequence[TagExample]:
         examples = self.read_split(data, split)
+        require(examples, f"{data} has no sentences of {split}; name other data")
         check_ids(examples)
         return examples
 
     def ask(self, examples: Sequence[TagExample]) -> Question:
         labels = sort_names({tag for example in examples for tag in example.tags or ()})
-        labels = self.labels or labels
         given = ", ".join(map(repr, labels)) or "none"
         require(len(labels) >= 2, f"the examples' tags are {given}; give at least 2 to tell apart")
         return Question("token_classes", labels)

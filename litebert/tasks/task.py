@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from litebert.batch import Batch
-from litebert.config import check_fields, require
+from litebert.config import UserError, check_fields, require
 from litebert.text.vocabulary import Vocabulary
 
 Kind = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
@@ -204,6 +204,14 @@ def check_ids(examples: Iterable[Example]) -> None:
     for example in examples:
         before = places.setdefault(example.id, example.place)
         require(before is example.place, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
+
+
+def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at_least: int) -> None:
+    """Refuses predictions that are of too few of these examples, as those of another split are."""
+    missing = [example for example in examples if example.id not in predictions]
+    if len(examples) - len(missing) < at_least:
+        first = f"the first is {missing[0].id!r}, {missing[0].place}" if missing else "there are no examples"
+        raise UserError(f"{len(missing)} of {len(examples)} examples have no prediction ({first}); predict this split")
 
 
 def pack(samples: Sequence[Sample]) -> Batch:

@@ -4,7 +4,6 @@
 with any known suffix, or is one file.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from litebert.config import check_fields, require
-from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, parse_number, sort_names
+from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, parse_label, parse_number, sort_names
 from litebert.tasks.scores import (
     accuracy,
     f1,
@@ -121,15 +120,6 @@ def split_labels(value: Any, separator: str) -> list[Any]:
         found = parse_list(value)
         return (value.split(separator) if value.strip() else []) if found is None else found
     return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def parse_label(place: str, value: Any) -> str:
-    """A label as a string; JSON may have it as a number or as true and false."""
-    is_plain = isinstance(value, str | int | float) or value is None
-    require(is_plain, f"{place}: the label is {value!r}; write a string, or name the column as one of several labels")
-    label = "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
-    require(label, f"{place}: the label is empty; fill it or leave the row out")
-    return label
 
 
 def read_tagged(columns: TextColumns, data: str | Path, split: str) -> list[TagExample]:

@@ -79,12 +79,17 @@ class Ranks:
         require(not failed, "the first rank cannot go on, and says why")
 
 
+def find_device(number: int = 0) -> torch.device:
+    """Where a process of this machine works."""
+    return torch.device("cuda", number) if torch.cuda.is_available() else torch.device("cpu")
+
+
 @contextlib.contextmanager
 def join_ranks() -> Iterator[Ranks]:
     """The processes that torchrun started, or this one alone."""
     num_ranks = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
-    device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    device = find_device(local)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if num_ranks == 1:

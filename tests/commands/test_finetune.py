@@ -111,7 +111,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
         (["--init", "nowhere"], "nowhere does not exist"),
         (["--task", "sst3"], "there is no task 'sst3' (did you mean 'sst2'?)"),
         (["--task", "ax"], "ax is a test alone; fine-tune for a task that has data to learn from"),
-        (["--task", "sst2", "--label", "label"], "sst2 has its own columns; leave out --label, or use --task text"),
+        (["--task", "sst2", "--label", "label"], "sst2 has its own columns; name none, or use --task text"),
         (["--recipe", "papers"], "there is no recipe 'papers' (did you mean 'paper-"),
         (["--length", "64"], "length is 64; the model has 48 positions"),
         (["--length", "4"], "length is 4; it must be at least 8"),
@@ -175,7 +175,7 @@ def test_data_that_lack_something_are_refused(capsys: Printed, data: Path, start
     (copy / "train.jsonl").unlink()
     assert f"{copy} has no train (" in refuse(capsys, *call)
     one = arguments(data / "train.jsonl", start, tmp_path / "run")
-    assert "train.jsonl is one file; give the folder with train, dev and test" in refuse(capsys, *one)
+    assert "train.jsonl is one file for train and dev; give the folder that holds both" in refuse(capsys, *one)
     alike = shutil.copytree(data, tmp_path / "alike")
     (alike / "train.jsonl").write_text('{"text": "it is", "label": "no"}\n' * 3)
     said = refuse(capsys, *arguments(alike, start, tmp_path / "run"))

@@ -93,6 +93,21 @@ def test_what_cannot_be_combined_is_refused(finished: Make, members: tuple[str, 
     with pytest.raises(UserError, match="has no scores.json; name a run of litebert finetune that is done"):
         combine_runs([folders[0], tmp_path], data, tmp_path / "out")
     (tmp_path / "scores.json").write_text('{"seeds": 3}')
-    with pytest.raises(UserError, match="is no single run of litebert finetune; name one of its seeds"):
+    with pytest.raises(UserError, match="is no single run of litebert finetune; name one, or one of its seeds"):
         combine_runs([folders[0], tmp_path], data, tmp_path / "out")
+    with pytest.raises(UserError, match="is a run; name another folder as --out"):
+        combine_runs(folders, data, folders[0])
     assert not (tmp_path / "out").exists()
+
+
+def test_other_examples_are_told_apart_though_their_ids_are_the_same(
+    members: tuple[str, list[Path]], tmp_path: Path, start: Path
+) -> None:
+    data, folders = members
+    other = write_data("label", tmp_path / "other", seed=7)
+    with pytest.raises(UserError, match="dev of .*other is not what the runs were evaluated on"):
+        combine_runs(folders, str(other), tmp_path / "out")
+    stranger = tmp_path / "stranger"
+    run_to_end(make_config("label", other, start, steps=2), stranger)
+    with pytest.raises(UserError, match="was evaluated on other examples of dev than"):
+        combine_runs([folders[0], stranger], data, tmp_path / "out")

@@ -385,12 +385,11 @@ def test_without_being_told_so_a_stuck_run_is_not_tried_again_but_says_so(
     assert len(said) == 1, "once, not at every evaluation"
 
 
-def test_fewer_examples_are_drawn_by_the_seed_and_told(tmp_path: Path, start: Path) -> None:
+def test_fewer_examples_are_the_same_for_every_seed_and_told(tmp_path: Path, start: Path) -> None:
     config = make_config("label", write_data("label", tmp_path / "data"), start, train_examples=20, dev_examples=7)
     prepared, again, other = (prepare(replace(config, seed=seed), tmp_path / "run", Ranks()) for seed in (0, 0, 1))
     assert len(prepared.samples) == 20 and len(prepared.dev[0].examples) == 7
-    assert prepared.data == again.data
-    assert prepared.data["train"] != other.data["train"] and prepared.data["dev"] == other.data["dev"]
+    assert prepared.data == again.data == other.data
     said = describe_run(prepared)
     assert said["data"] == "20 to learn from, 7 in dev"
     counts = [sum(sample.label == label for sample in prepared.samples) for label in (0, 1)]
@@ -413,6 +412,24 @@ def test_steps_follow_from_epochs_and_a_tenth_of_them_warms_up(tmp_path: Path, s
     assert (schedule.steps, schedule.warmup_steps) == (30, 3)
 
 
+class Lone(Ranks):
+    """The first of two ranks, as far as it can be it alone."""
+
+    def __init__(self) -> None:
+        super().__init__(num_ranks=2)
+
+    def agree_on(self, number: int, what: str) -> None: ...
+
+
+def test_labels_with_the_names_of_placeholders_keep_them(tmp_path: Path, start: Path) -> None:
+    data = write_data("label", tmp_path / "data")
+    for file in data.iterdir():
+        renamed = file.read_text().replace('"yes"', '"LABEL_0"').replace('"no"', '"LABEL_1"')
+        file.write_text(renamed)
+    scores = run_to_end(make_config("label", data, start), tmp_path / "run")
+    assert scores["dev"]["accuracy"] > 90
+
+
 def test_what_cannot_be_learned_from_is_refused_before_anything_is_written(tmp_path: Path, start: Path) -> None:
     data, run = write_data("squad1", tmp_path / "data"), tmp_path / "run"
     config = make_config("squad1", data, start)
@@ -424,8 +441,11 @@ def test_what_cannot_be_learned_from_is_refused_before_anything_is_written(tmp_p
     (data / "train-v1.1.json").write_text(lost)
     with pytest.raises(UserError, match="nothing can be learned from the 96 examples of .*; mend them"):
         prepare(config, run, Ranks())
-    with pytest.raises(UserError, match="train-v1.1.json is one file; give the folder with train, dev and test"):
-        prepare(replace(config, data=str(data / "train-v1.1.json")), run, Ranks())
+    for one in (str(data / "dev-v1.1.json"), f"file://{data}/dev-v1.1.json"):
+        with pytest.raises(UserError, match="dev-v1.1.json is one file for train and dev; give the folder that holds"):
+            prepare(replace(config, data=one), run, Ranks())
+    with pytest.raises(UserError, match="a step has 5 examples and there are 2 devices; make it a multiple"):
+        prepare(replace(config, num_examples=5), run, Lone())
     with pytest.raises(UserError, match="ax is a test alone; fine-tune for a task that has data"):
         prepare(replace(config, task="ax"), run, Ranks())
     choice = make_config("choice", write_data("choice", tmp_path / "choice"), start, loop=LoopConfig(micro_sequences=6))
@@ -444,11 +464,13 @@ def test_a_step_in_pieces_is_the_same_step(tmp_path: Path, start: Path) -> None:
     assert losses[1] == pytest.approx(losses[0], abs=1e-5)
 
 
-def test_two_ranks_have_the_losses_of_one_and_leave_the_same_model(tmp_path: Path, start: Path) -> None:
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_ranks_have_the_losses_of_one_and_leave_the_same_model(parallel: str, tmp_path: Path, start: Path) -> None:
     data = write_data("choice", tmp_path / "data", splits=("train", "dev"))
     arguments = ["finetune", "--task", "race", "--data", str(data), "--init", str(start), "--length", "32",
                  "--num-examples", "8", "--steps", "8", "--learning-rate", "0.01", "--log-every", "1",
-                 "--evaluate-every", "4", "--classifier-dropout", "0"]  # fmt: skip
+                 "--evaluate-every", "4", "--classifier-dropout", "0", "--parallel", parallel,
+                 "--patience", "9"]  # fmt: skip
     ranks = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "litebert"]
     done = subprocess.run(
         [*ranks, "--", *arguments, "--run", str(tmp_path / "two")],

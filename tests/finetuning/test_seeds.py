@@ -26,7 +26,7 @@ def config(start: Path, tmp_path_factory: pytest.TempPathFactory) -> FinetuneCon
 def seeded(config: FinetuneConfig, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
     """Three runs, and their scores."""
     run = tmp_path_factory.mktemp("seeded")
-    outcome, scores = finetune_seeds(config, 3, run, Ranks())
+    outcome, scores = finetune_seeds(config, 3, run, Ranks(), lambda prepared: None)
     assert outcome.step == 6
     return run, scores
 
@@ -66,7 +66,7 @@ def test_seeds_that_are_done_are_not_done_again(
     run, scores = seeded
     files = [path for name in ("metrics.jsonl", "model.safetensors") for path in run.rglob(name)]
     before = {path: path.read_bytes() for path in files}
-    _, again = finetune_seeds(config, 3, run, Ranks())
+    _, again = finetune_seeds(config, 3, run, Ranks(), lambda prepared: None)
     assert again == scores and {path: path.read_bytes() for path in files} == before
 
 
@@ -87,7 +87,7 @@ def test_a_signal_stops_the_seeds_after_it(config: FinetuneConfig, tmp_path: Pat
                 signal.raise_signal(signal.SIGTERM)
             return list(values)
 
-    outcome, scores = finetune_seeds(config, 3, tmp_path / "run", Signalling())
+    outcome, scores = finetune_seeds(config, 3, tmp_path / "run", Signalling(), lambda prepared: None)
     assert outcome.stopped_by == signal.SIGTERM and len(scores) == 1
     assert not (tmp_path / "run" / "seed-5").exists() and not (tmp_path / "run" / "scores.json").exists()
 

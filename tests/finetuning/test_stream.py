@@ -2,13 +2,11 @@ import itertools
 from collections import Counter
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from litebert.batch import Batch
-from litebert.config import UserError
 from litebert.finetuning.stream import Stream
 from litebert.tasks.task import Sample
 from litebert.training.parallel import Ranks
@@ -104,8 +102,3 @@ def test_a_batch_holds_its_samples_as_they_are() -> None:
         assert batch.labels_BX is not None and batch.labels_BX.tolist() == numbers_of(batch)
         for number, part in zip(numbers_of(batch), parts, strict=True):
             assert part.tolist() == samples[number].token_ids.tolist()
-
-
-def test_a_step_that_ranks_cannot_share_is_refused() -> None:
-    with pytest.raises(UserError, match="a step has 5 examples and there are 2 devices; make it a multiple"):
-        make_stream(10, 5, of=2)

@@ -109,6 +109,8 @@ def test_only_questions_of_the_test_may_lack_their_answers(tmp_path: Path) -> No
     with pytest.raises(UserError, match="line 1, question 1: there is no answer"):
         RACE.read(path, "dev")
     with pytest.raises(UserError, match="line 1, question 1: there is no answer"):
+        RACE.score(examples, {example.id: Prediction("A") for example in examples})
+    with pytest.raises(UserError, match="2 of 2 examples have no prediction"):
         RACE.score(examples, {})
 
 

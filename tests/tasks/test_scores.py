@@ -17,7 +17,6 @@ from litebert.tasks.scores import (
     f1,
     find_spans,
     macro_f1,
-    majority_share,
     matthews,
     pearson,
     root_mean_squared_error,
@@ -131,11 +130,6 @@ def test_what_was_never_predicted_is_wrong_and_no_class_of_its_own() -> None:
     assert score_label_sets([(), ("a",)], [None, None]) == {"micro_f1": 0.0, "macro_f1": 0.0, "exact": 0.0}
     assert score_tags([["B-X", "O"]], [None]) == {"accuracy": 0.0, "f1": 0.0, "precision": 0.0, "recall": 0.0}
     assert score_tags([["NOUN", "VERB"]], [None]) == {"accuracy": 0.0, "macro_f1": 0.0}
-
-
-def test_the_majority_has_the_accuracy_of_one_answer_to_all() -> None:
-    row = ["b", "a", "b", "c", "b"]
-    assert majority_share(row) == 60.0 == max(accuracy(row, [label] * 5) for label in row)
 
 
 @pytest.mark.parametrize("measure", [accuracy, macro_f1, matthews, pearson, spearman, root_mean_squared_error])

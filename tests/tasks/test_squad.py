@@ -144,8 +144,11 @@ def test_a_text_is_taken_where_it_is_nearest(context: str, text: str, start: int
 def test_only_what_is_known_is_to_be_learned(vocabulary: Vocabulary) -> None:
     kinds = [make_example(None, is_impossible=True), make_example(None), make_example("no such text")]
     samples, _ = SQUAD2.encode(kinds, vocabulary, ANSWERABLE, Limits())
-    assert [sample.span for sample in samples] == [(0, 0), None, None]
+    assert [sample.span for sample in samples] == [(0, 0), (0, 0), None]
     assert pack(samples).spans_BX is None and pack(samples[:1]).spans_BX is not None
+    samples, notes = SQUAD1.encode(kinds[1:2], vocabulary, SPAN, Limits())
+    assert [sample.span for sample in samples] == [None]
+    assert notes == ["1 of 1 questions have no answer with them and train nothing"]
 
 
 def test_a_paragraph_is_encoded_once_for_all_its_questions(vocabulary: Vocabulary) -> None:
