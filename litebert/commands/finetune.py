@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from litebert.finetuning.config import FinetuneConfig
 
 if TYPE_CHECKING:
-    from litebert.finetuning.run import Prepared
+    from litebert.finetuning.preparation import Prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,8 @@ def run(options: Options) -> None:
     import sys
 
     from litebert.config import require
-    from litebert.finetuning.run import Prepared, carry_out, prepare
+    from litebert.finetuning.preparation import Prepared, prepare
+    from litebert.finetuning.run import carry_out
     from litebert.finetuning.seeds import finetune_seeds, summarize
     from litebert.training.parallel import join_ranks
 
@@ -78,7 +79,7 @@ def run(options: Options) -> None:
 
 def print_run(prepared: "Prepared") -> None:
     from litebert.display import print_fields
-    from litebert.finetuning.run import describe_run
+    from litebert.finetuning.preparation import describe_run
 
     print_fields(describe_run(prepared))
     for note in prepared.notes:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from litebert.finetuning.config import FinetuneConfig
-from litebert.finetuning.run import Prepared, carry_out, prepare, write_json_file
+from litebert.finetuning.preparation import Prepared, prepare
+from litebert.finetuning.run import carry_out, write_json_file
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks
 

@@ -18,7 +18,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from litebert.config import UserError
 from litebert.finetuning.evaluation import open_finetuned
-from litebert.finetuning.run import Prepared, carry_out, describe_run, make_selection, make_training, prepare
+from litebert.finetuning.preparation import Prepared, describe_run, prepare
+from litebert.finetuning.run import carry_out, make_selection, make_training
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.tasks.task import Limits, Sample

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.finetuning.config import FinetuneConfig
-from litebert.finetuning.run import carry_out, prepare
+from litebert.finetuning.preparation import prepare
+from litebert.finetuning.run import carry_out
 from litebert.finetuning.seeds import describe, finetune_seeds, summarize
 from litebert.training.loop import LoopConfig
 from litebert.training.parallel import Ranks

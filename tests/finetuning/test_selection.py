@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from litebert.finetuning.evaluation import Evaluated
-from litebert.finetuning.run import prepare
+from litebert.finetuning.preparation import prepare
 from litebert.finetuning.selection import Selection, describe_stuck, lower_rate
 from litebert.models.heads import Model
 from litebert.tasks.classes import TextExample

@@ -1,0 +1,230 @@
+"""What a fine-tuning run needs before it can begin: everything opened and checked, nothing written."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from litebert.config import from_dict, read_json, refuse_changes, require
+from litebert.finetuning.config import FREE, FinetuneConfig, make_schedule
+from litebert.finetuning.evaluation import (
+    Finetuned,
+    Split,
+    TaskFile,
+    check_model,
+    draw,
+    head_of,
+    is_labelled,
+    read_task_file,
+    with_labels,
+)
+from litebert.finetuning.selection import lower_rate
+from litebert.models.encoder import sharing_map
+from litebert.models.folder import find_folder, read_model
+from litebert.models.heads import POOLED_KINDS, Model, make_head
+from litebert.presets import read_changes
+from litebert.tasks.classes import describe_balance
+from litebert.tasks.registry import find_task
+from litebert.tasks.task import Question, Sample
+from litebert.text.vocabulary import open_vocabulary
+from litebert.training.allocator import keep_freed_memory
+from litebert.training.optimizer import find_depth
+from litebert.training.parallel import Ranks
+from litebert.training.schedule import ScheduleConfig
+
+logger = logging.getLogger(__name__)
+
+
+class Prepared(NamedTuple):
+    """A run that is ready to start."""
+
+    config: FinetuneConfig
+    asked: Finetuned
+    samples: Sequence[Sample]
+    """To learn from."""
+    dev: Sequence[Split]
+    schedule: ScheduleConfig
+    data: dict[str, Any]
+    """What the examples are."""
+    notes: list[str]
+    """What a user should know of them."""
+    balance: dict[str, int]
+    """How many examples to learn from have each label."""
+
+
+def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
+    """Opens and checks everything; writes nothing."""
+    keep_freed_memory()
+    torch.set_flush_denormal(True)
+    require(config.data, "there is no data; name the folder of the task's files with --data")
+    require(config.init, "there is no model to begin with; name its folder with --init")
+    config = agree_with_run(heed_patience(config), run, ranks)
+    task = find_task(config.task, config.columns, config.data)
+    require(task.splits["train"], f"{config.task} is a test alone; fine-tune for a task that has data to learn from")
+    train_examples = draw(task.read(config.data, task.splits["train"][0]), config.train_examples)
+    require(is_labelled(train_examples), f"the examples of {config.data} have no labels; there is nothing to learn")
+    question = task.ask(train_examples)
+    task = with_labels(task, question)
+    vocabulary = open_vocabulary(find_folder(Path(config.init)))
+    model = make_model(config, question)
+    require(
+        config.limits.length <= model.config.num_positions,
+        f"length is {config.limits.length}; the model has {model.config.num_positions} positions",
+    )
+    stored = TaskFile(
+        task=config.task, columns=config.columns, limits=config.limits, labels=question.labels, several=question.several
+    )
+    asked = Finetuned(model, vocabulary, task, question, stored)
+    check_model(asked, config.init)
+    check_sharing_of_work(config, question, ranks)
+    encoded = task.encode(train_examples, vocabulary, question, config.limits)
+    samples = [sample for sample in encoded.samples if sample.span is not None or "span" not in question.kind]
+    check_segments(model, samples, config.init)
+    require(samples, f"nothing can be learned from the {len(train_examples):,} examples of {config.data}; mend them")
+    dev = [asked.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]
+    for split in dev:
+        require(is_labelled(split.examples), f"{split.name} of {config.data} has no labels; it cannot choose a model")
+        require(
+            split.examples[0].place != train_examples[0].place,
+            f"{config.data} is one file for train and {split.name}; give the folder that holds both",
+        )
+    data = describe_data(train_examples, dev)
+    if (run / "data.json").exists():
+        require(
+            read_json(run / "data.json") == data,
+            f"the data of {run} have changed since it began; restore them, or start a new --run",
+        )
+    rate = lower_rate(config.learning_rate, count_stuck(run))
+    schedule = make_schedule(config, len(samples) // question.num_choices, rate)
+    notes = [f"train: {note}" for note in encoded.notes]
+    notes += [f"{split.name}: {note}" for split in dev for note in split.encoded.notes]
+    return Prepared(config, asked, samples, dev, schedule, data, notes, describe_balance(train_examples, question))
+
+
+def check_sharing_of_work(config: FinetuneConfig, question: Question, ranks: Ranks) -> None:
+    """Refuses batches that cannot be cut as asked."""
+    require(
+        config.num_examples % ranks.num_ranks == 0,
+        f"a step has {config.num_examples} examples and there are {ranks.num_ranks} devices; make it a multiple",
+    )
+    micro = config.loop.micro_sequences
+    require(
+        micro is None or micro % question.num_choices == 0,
+        f"micro_sequences is {micro}; it must be a multiple of the {question.num_choices} options of a question",
+    )
+
+
+def check_segments(model: Model, samples: Sequence[Sample], path: str) -> None:
+    has_two = any(sample.second < len(sample.token_ids) for sample in samples)
+    require(
+        model.config.num_segments > 1 or not has_two,
+        f"{path} tells no segments apart (num_segments is 1), and the task has two texts; choose another model",
+    )
+
+
+def heed_patience(config: FinetuneConfig) -> FinetuneConfig:
+    """Who is to stop early must look on the way, also at tasks that are else evaluated at the end alone."""
+    if config.loop.evaluate_every == 0 and (config.patience or config.retry_if_stuck):
+        return replace(config, loop=replace(config.loop, evaluate_every=None))
+    return config
+
+
+def agree_with_run(config: FinetuneConfig, run: Path, ranks: Ranks) -> FinetuneConfig:
+    """The config of a run that has begun, which must be the one given; or the one given."""
+    stored = run / "config.json"
+    ranks.agree_on(int(stored.exists()), "a config.json, 0 or 1,")  # none writes before all have looked
+    require(
+        stored.exists() or not (run / "checkpoints").exists(),
+        f"{run} has checkpoints but no config.json; restore it, or start a new --run",
+    )
+    if not stored.exists():
+        return config
+    content = read_json(stored)
+    require("task" in content, f"{run} is a run of another kind; start a new --run")
+    before = from_dict(FinetuneConfig, content)
+    refuse_changes(config.fixed, before.fixed, run)
+    return replace(before, **{name: getattr(config, name) for name in FREE})
+
+
+def make_model(config: FinetuneConfig, question: Question) -> Model:
+    """The folder's encoder under a new head; one that was fine-tuned for the same task keeps its own."""
+    torch.manual_seed(config.seed)
+    head = head_of(question, config.classifier_dropout)
+    dropout = {} if config.dropout is None else dict.fromkeys(("hidden_dropout", "attention_dropout"), config.dropout)
+    model = read_model(config.init, heads=[head], **(dropout | read_changes(config.encoder)))
+    before = read_task_file(find_folder(Path(config.init)))
+    if before is not None and not config.scratch:
+        is_same = (before.task, before.columns, before.labels) == (config.task, config.columns, question.labels)
+        made = "goes on" if is_same else "is made new, with random weights"
+        logger.warning("%s was fine-tuned for %s; its head %s", config.init, before.task, made)
+        if not is_same:
+            model.heads[head.kind] = make_head(model.config, head)
+    if config.scratch:
+        torch.manual_seed(config.seed)
+        model = Model(model.config, [head])
+    if question.kind not in POOLED_KINDS:
+        model.pooler = None  # nothing reads it, and transformers' classes for such heads have none
+    freeze(model, config.freeze)
+    return model
+
+
+def freeze(model: Model, what: str) -> None:
+    """Takes weights out of training: the embedding, the encoder, or all that only the first layers use."""
+    if what == "nothing":
+        return
+    layers = {"embedding": 0, "encoder": model.config.num_layers}.get(what)
+    depth = int(what) if layers is None else layers
+    require(depth <= model.config.num_layers, f"freeze is {what}; the model has {model.config.num_layers} layers")
+    if 0 < depth < model.config.num_layers:
+        pairs = sharing_map(model.config.sharing, model.config.num_layers)
+        below, above = ([set(half) for half in zip(*part, strict=True)] for part in (pairs[:depth], pairs[depth:]))
+        require(
+            all(low.isdisjoint(high) for low, high in zip(below, above, strict=True)),
+            f"freeze is {what}, but layers above share the weights of these (sharing={model.config.sharing}); "
+            "freeze the embedding or the encoder",
+        )
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(find_depth(model.config, name) > depth)
+
+
+def describe_data(examples: Sequence[Any], dev: Sequence[Split]) -> dict[str, Any]:
+    parts = {"train": examples} | {split.name: split.examples for split in dev}
+    return {name: describe_examples(part) for name, part in parts.items()}
+
+
+def describe_examples(examples: Sequence[Any]) -> dict[str, Any]:
+    """What tells whether examples are the same; places in files do not."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr(example._replace(place="")).encode(errors="surrogatepass"))
+    return {"examples": len(examples), "sha256": digest.hexdigest()}
+
+
+def count_stuck(run: Path) -> int:
+    return len(list(run.glob("stuck-*")))
+
+
+def describe_run(prepared: Prepared) -> dict[str, str]:
+    """What a run will do, in words."""
+    config, schedule, asked = prepared.config, prepared.schedule, prepared.asked
+    questions = len(prepared.samples) // asked.question.num_choices
+    trained = sum(parameter.numel() for parameter in asked.model.parameters() if parameter.requires_grad)
+    described = {
+        "task": f"{config.task}: {asked.question.kind.replace('_', ' ')}"
+        + (f" of {len(asked.question.labels)}" if asked.question.labels else ""),
+        "model": f"{config.init}{', weights at random' if config.scratch else ''}: {trained:,} parameters to train",
+        "data": f"{questions:,} to learn from, "
+        + ", ".join(f"{len(split.examples):,} in {split.name}" for split in prepared.dev),
+        "steps": f"{schedule.steps:,} of {config.num_examples}: {schedule.steps * config.num_examples / questions:.2g} "
+        f"epochs; length {config.limits.length}",
+        "rate": f"{schedule.learning_rate:.3g} after {schedule.warmup_steps:,} steps of warm-up, by {config.recipe}",
+    }
+    if prepared.balance:
+        total = sum(prepared.balance.values())
+        shares = ", ".join(f"{label} {count / total:.1%}" for label, count in prepared.balance.items())
+        described["labels"] = shares
+    return described
