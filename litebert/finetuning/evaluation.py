@@ -141,7 +141,9 @@ def open_finetuned(
 
 
 def check_model(asked: Finetuned, path: object) -> None:
-    """Refuses a vocabulary that the model was not made for."""
+    """Refuses a vocabulary that the model was not made for, and samples that are longer than it can read."""
+    length, most = asked.stored.limits.length, asked.model.config.num_positions
+    require(length <= most, f"length is {length}; the model has {most} positions")
     size, known = asked.vocabulary.size, asked.model.config.vocab_size
     require(
         size <= known,

@@ -71,10 +71,6 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     task = with_labels(task, question)
     vocabulary = open_vocabulary(find_folder(Path(config.init)))
     model = make_model(config, question)
-    require(
-        config.limits.length <= model.config.num_positions,
-        f"length is {config.limits.length}; the model has {model.config.num_positions} positions",
-    )
     stored = TaskFile(
         task=config.task, columns=config.columns, limits=config.limits, labels=question.labels, several=question.several
     )
@@ -86,12 +82,7 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     check_segments(model, samples, config.init)
     require(samples, f"nothing can be learned from the {len(train_examples):,} examples of {config.data}; mend them")
     dev = [asked.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]
-    for split in dev:
-        require(is_labelled(split.examples), f"{split.name} of {config.data} has no labels; it cannot choose a model")
-        require(
-            split.examples[0].place != train_examples[0].place,
-            f"{config.data} is one file for train and {split.name}; give the folder that holds both",
-        )
+    check_dev(dev, train_examples, config.data)
     data = describe_data(train_examples, dev)
     if (run / "data.json").exists():
         require(
@@ -103,6 +94,14 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     notes = [f"train: {note}" for note in encoded.notes]
     notes += [f"{split.name}: {note}" for split in dev for note in split.encoded.notes]
     return Prepared(config, asked, samples, dev, schedule, data, notes, describe_balance(train_examples, question))
+
+
+def check_dev(dev: Sequence[Split], train_examples: Sequence[Any], data: str) -> None:
+    """Refuses examples that cannot choose a model: those without labels, and those that it learns from."""
+    for split in dev:
+        require(is_labelled(split.examples), f"{split.name} of {data} has no labels; it cannot choose a model")
+        files = {examples[0].place.partition(", ")[0] for examples in (split.examples, train_examples)}
+        require(len(files) == 2, f"{data} is one file for train and {split.name}; give the folder that holds both")
 
 
 def check_sharing_of_work(config: FinetuneConfig, question: Question, ranks: Ranks) -> None:
