@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
+from litebert.models.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
@@ -66,8 +67,8 @@ class Attention(nn.Module):
         super().__init__()
         self.num_heads = num_heads
         self.dropout = dropout
-        self.query_key_value = nn.Linear(hidden_size, 3 * hidden_size)
-        self.output = nn.Linear(hidden_size, hidden_size)
+        self.query_key_value = Linear(hidden_size, 3 * hidden_size)
+        self.output = Linear(hidden_size, hidden_size)
 
     def forward(self, hidden_TD: Tensor, lengths: tuple[int, ...], maps: list[Tensor] | None = None) -> Tensor:
         """Given a list for `maps`, also appends to it the attention probabilities of each sequence."""
@@ -92,9 +93,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, hidden_size: int, feed_forward_size: int, activation: str) -> None:
         super().__init__()
-        self.up = nn.Linear(hidden_size, feed_forward_size)
+        self.up = Linear(hidden_size, feed_forward_size)
         self.activation = ACTIVATIONS[activation]
-        self.down = nn.Linear(feed_forward_size, hidden_size)
+        self.down = Linear(feed_forward_size, hidden_size)
 
     def forward(self, hidden_TD: Tensor, *, recompute: bool = False) -> Tensor:
         """With `recompute`, activated values are not kept for the backward pass but made again from their inputs."""

@@ -1,0 +1,82 @@
+import pytest
+import torch
+from torch import Tensor, nn
+
+from litebert.models import linear
+from litebert.models.linear import Linear, OneDNNProduct
+
+
+@pytest.fixture
+def every_product_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
+        pytest.skip("this build of torch has no oneDNN")
+    monkeypatch.setattr(linear, "SMALLEST_PRODUCT", 1)
+    monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
+
+
+def make_layers(bias: bool = True) -> tuple[Linear, nn.Linear]:
+    torch.manual_seed(0)
+    ours, plain = Linear(48, 80, bias=bias), nn.Linear(48, 80, bias=bias)
+    plain.load_state_dict(ours.state_dict())
+    return ours, plain
+
+
+def run(layer: nn.Module, values: Tensor) -> list[Tensor]:
+    """The output and the gradients of the input and of every parameter."""
+    values = values.clone().requires_grad_()
+    output = layer(values)
+    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1))
+    return [output.detach(), *torch.autograd.grad((output * weights).sum(), [values, *layer.parameters()])]
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("num_tokens", [1, 7, 130])
+def test_a_product_of_onednn_has_the_values_and_gradients_of_torch(num_tokens: int, bias: bool) -> None:
+    ours, plain = make_layers(bias)
+    values = torch.randn(num_tokens, 48)
+    assert type(ours(values.requires_grad_()).grad_fn).__name__ == f"{OneDNNProduct.__name__}Backward"
+    for mine, theirs in zip(run(ours, values.detach()), run(plain, values.detach()), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_a_slice_of_other_values_is_multiplied_as_it_lies() -> None:
+    ours, plain = make_layers()
+    wide = torch.randn(20, 96)
+    torch.testing.assert_close(ours(wide[3:, 48:]), plain(wide[3:, 48:]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_a_frozen_weight_gets_no_gradient_and_lets_it_through() -> None:
+    ours, plain = make_layers()
+    for layer in (ours, plain):
+        layer.weight.requires_grad_(False)
+    grads = []
+    for layer in (ours, plain):
+        values = torch.ones(5, 48, requires_grad=True)
+        layer(values).sum().backward()
+        assert layer.weight.grad is None
+        grads.append(values.grad)
+    torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+@pytest.mark.parametrize("shape", [(4, 6, 48), (48,)])
+def test_what_is_not_packed_is_left_to_torch(shape: tuple[int, ...]) -> None:
+    ours, plain = make_layers()
+    values = torch.randn(shape)
+    assert torch.equal(ours(values), plain(values))
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_autocast_keeps_its_type() -> None:
+    ours, _ = make_layers()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert ours(torch.randn(8, 48)).dtype == torch.bfloat16
+
+
+def test_small_products_are_torch_s_own_on_any_machine() -> None:
+    ours, plain = make_layers()
+    values = torch.randn(9, 48)
+    assert torch.equal(ours(values), plain(values))
