@@ -89,7 +89,7 @@ def fits(value: object, hint: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
+    return isinstance(value, origin or hint)  # of dict[str, float] only that it is a dict
 
 
 def refuse_changes(asked: Mapping[str, Any], before: Mapping[str, Any], where: object) -> None:

@@ -142,6 +142,9 @@ def twin(config: EncoderConfig) -> EncoderConfig:
     return replace(config, embedding_size=config.hidden_size, projection=False, sharing="none")
 
 
+LADDER = ("nano", "micro", "mini", "small")
+"""The rungs of the laptop ladder, as albert-nano and bert-nano."""
+
 PRESETS: dict[str, Callable[[], EncoderConfig]] = {
     preset.__name__.replace("_", "-"): preset
     for preset in (

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast, get_args
 from litebert.config import from_dict, nearest, read_json, require
 from litebert.corpus.pairs import PairConfig
 from litebert.finetuning.config import FinetuneConfig, Recipe
-from litebert.presets import PRESETS
+from litebert.presets import LADDER, PRESETS
 from litebert.pretraining.config import PretrainConfig
 from litebert.tasks.task import Limits
 from litebert.training.loop import LoopConfig
@@ -39,14 +39,25 @@ def laptop(preset: str) -> PretrainConfig:
     )
 
 
-LADDER = ("nano", "micro", "mini", "small")
+def is_on_ladder(preset: str) -> bool:
+    return preset.split("-", 1)[-1] in LADDER
 
 
 def find_recipe(preset: str) -> PretrainConfig:
     """The run that suits a preset."""
     require(preset in PRESETS or f"{preset}-v2" in PRESETS, f"there is no preset {preset!r}{nearest(preset, PRESETS)}")
-    recipe: Callable[[str], PretrainConfig] = laptop if preset.split("-", 1)[-1] in LADDER else paper
+    recipe: Callable[[str], PretrainConfig] = laptop if is_on_ladder(preset) else paper
     return recipe(preset)
+
+
+def find_study(preset: str) -> PretrainConfig:
+    """What the runs of a study have in common: the preset's recipe, on the ladder with sequences half as long, since a
+    study's runs are short; how long is for its budget to say."""
+    recipe = find_recipe(preset)
+    if is_on_ladder(preset):
+        pairs = replace(recipe.pairs, length=recipe.pairs.length // 2)
+        recipe = replace(recipe, pairs=pairs, num_sequences=2 * recipe.num_sequences)
+    return replace(recipe, minutes=None)
 
 
 def read_given(arguments: Sequence[str]) -> dict[str, str]:

@@ -26,6 +26,18 @@ ARROWS: dict[str, set[str]] = {
     "pretraining": {"config", "batch", "files", "text", "corpus", "models", "presets", "training"},
     "finetuning": {"config", "batch", "files", "text", "tasks", "models", "presets", "training"},
     "recipes": {"config", "corpus", "presets", "pretraining", "finetuning", "tasks", "training"},
+    "studies": {
+        "config",
+        "batch",
+        "files",
+        "corpus",
+        "models",
+        "presets",
+        "training",
+        "pretraining",
+        "finetuning",
+        "recipes",
+    },
 }
 FREE = {"commands", "__main__", "__init__"}
 ORACLES = {"transformers", "tensorflow", "google", "pytest", "hypothesis"}

@@ -120,7 +120,7 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     stream = make_stream(config, model, corpora, weights, ranks)
     training = make_training(config, model, stream, open_held_out(config, corpora, weights), ranks)
     if config.steps is None and config.minutes is not None:
-        config = replace(config, steps=fit_minutes(config, training, ranks))
+        config = replace(config, steps=measure_pace(config, training, ranks).fit(60 * config.minutes))
         stream = make_stream(config, model, corpora, weights, ranks)
         training = replace(training, schedule=make_schedule(config, config.steps), **connect(stream))
     config = settle(config, training.schedule)
@@ -244,25 +244,35 @@ def find_peak(config: PretrainConfig, ranks: Ranks) -> float | None:
     return measure_peak() * ranks.num_ranks
 
 
-def fit_minutes(config: PretrainConfig, training: Training, ranks: Ranks) -> int:
-    """How many steps fit the minutes beside the evaluations, by timing some of every stage, and an evaluation."""
-    assert config.minutes is not None
+class Pace(NamedTuple):
+    """How long a run takes."""
+
+    step: float
+    """Seconds of a step, with its share of the evaluations that come every so many."""
+    evaluations: float
+    """Seconds of the evaluations that come however many steps there are."""
+
+    def fit(self, seconds: float) -> int:
+        """How many steps can be taken in so many seconds."""
+        require(
+            seconds > self.evaluations,
+            f"evaluations alone take more than {seconds / 60:.3g} minutes; lower evaluation_sequences, or give more",
+        )
+        return max(1, int((seconds - self.evaluations) / self.step))
+
+
+def measure_pace(config: PretrainConfig, training: Training, ranks: Ranks) -> Pace:
+    """Times some steps of every stage, and an evaluation."""
     stages = plan_stages(config, training.model.config.num_layers, training.schedule.steps)
     starts = [*(stage.first_step for stage in stages), training.schedule.steps]
     shares = [(later - start) / training.schedule.steps for start, later in itertools.pairwise(starts)]
     seconds = sum(
         share * time_step(training, ranks, stage.first_step) for share, stage in zip(shares, stages, strict=True)
     )
-    evaluation, every, available = time_evaluation(training, ranks), config.loop.evaluate_every, 60 * config.minutes
+    evaluation, every = time_evaluation(training, ranks), config.loop.evaluate_every
     if every:
-        seconds += evaluation / every
-    else:
-        available -= evaluation * (NUM_EVALUATIONS if every is None else 1)
-    require(
-        available > 0,
-        f"evaluations alone take more than {config.minutes:g} minutes; lower evaluation_sequences, or give more",
-    )
-    return max(1, int(available / seconds))
+        return Pace(seconds + evaluation / every, 0.0)
+    return Pace(seconds, evaluation * (NUM_EVALUATIONS if every is None else 1))
 
 
 def describe_data(names: Sequence[str], corpora: Sequence[Corpus]) -> dict[str, Any]:

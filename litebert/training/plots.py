@@ -34,6 +34,8 @@ SUFFIXES = (".png", ".pdf", ".svg")
 # Okabe and Ito's, which people of every kind of colour vision tell apart; without their yellow, too pale for a line.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY = "#666666"
+INK = "#333333"
+GRID = "#E6E6E6"
 # What an evaluation says beside a score: sop_low and sop_high bound sop_accuracy, sop_shallow needs no model.
 COMPANIONS = ("low", "high", "shallow", "majority")
 # How much of the beginning may run off a panel: a loss falls as far in its first steps as in all that follow.
@@ -369,8 +371,8 @@ def dress_axes(axes: "Axes", panel: Panel, x_label: str) -> None:
 
     axes.set_title(panel.title, fontsize=11, loc="left", parse_math=False)
     axes.set_xlabel(x_label, fontsize=9.5)
-    axes.tick_params(labelsize=9, color=GREY, labelcolor="#333333", length=3)
-    axes.grid(color="#E6E6E6", linewidth=0.7)
+    axes.tick_params(labelsize=9, color=GREY, labelcolor=INK, length=3)
+    axes.grid(color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)

@@ -1,0 +1,142 @@
+"""Ask one of the paper's questions: pre-train the models that answer it and hold them against its tables.
+
+Example:
+    litebert study --list
+    litebert study sharing --corpus my-corpus --budget 20m
+    litebert study sentence --corpus my-corpus --budget 1h --seeds 3 --tasks rte=glue/RTE sst2=glue/SST-2
+    litebert study depth --preset albert-base --corpus my-corpus --steps 125000 --part 1/8
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from litebert.pretraining.config import PretrainConfig
+from litebert.studies.config import StudyConfig
+
+if TYPE_CHECKING:
+    from litebert.studies.results import Result
+    from litebert.studies.study import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ""
+    """The study; --list has their names."""
+    list: bool = False
+    """Say what each study asks and shows, and stop."""
+    out: Path = Path("studies")
+    """Where runs and results go. What is there already is used again."""
+    how: StudyConfig = field(default_factory=StudyConfig)
+    settings: PretrainConfig = field(default_factory=PretrainConfig)
+    json: bool = False
+    """Print JSON instead of tables."""
+
+
+def find_default(arguments: list[str]) -> Options:
+    from litebert.recipes import find_study, read_given
+
+    return Options(settings=find_study(read_given(arguments).get("--preset", "albert-nano")))
+
+
+def run(options: Options) -> None:
+    import shlex
+    import signal
+    import sys
+
+    from litebert.config import nearest, require
+    from litebert.studies.catalogue import STUDIES
+    from litebert.studies.run import StoppedError, carry_out
+    from litebert.training.parallel import join_ranks
+
+    if options.list:
+        print_list(options)
+        return
+    require(options.name, "NAME is missing; litebert study --list has the names of all studies")
+    require(options.name in STUDIES, f"there is no study {options.name!r}{nearest(options.name, STUDIES)}")
+    require(
+        options.settings.minutes is None,
+        f"--minutes is {options.settings.minutes}; say with --budget how long all may take",
+    )
+    study = STUDIES[options.name]
+    with join_ranks() as ranks:
+
+        def tell(message: str) -> None:
+            if ranks.is_first:
+                print(message, file=sys.stderr, flush=True)
+
+        try:
+            results = carry_out(
+                study,
+                options.settings,
+                options.how,
+                options.out,
+                ranks,
+                command=shlex.join(["litebert", *sys.argv[1:]]),
+                tell=tell,
+            )
+        except StoppedError as stopped:
+            tell(f"stopped by {signal.Signals(stopped.signal_number).name}; run the same command to go on")
+            if stopped.signal_number == signal.SIGINT:
+                sys.exit(130)
+            return
+        if ranks.is_first:
+            print_results(study, results, options)
+
+
+def print_list(options: Options) -> None:
+    from dataclasses import replace
+
+    from litebert.display import print_json
+    from litebert.studies.catalogue import STUDIES
+
+    base = replace(options.settings, corpus=None, mix=("first=0.5", "second=0.5"))
+    rows = [
+        {
+            "study": study.name,
+            "source": study.source,
+            "question": study.question,
+            "finding": study.finding,
+            "runs": [variant.name for variant in study.variants(base)],
+        }
+        for study in STUDIES.values()
+    ]
+    if options.json:
+        print_json(rows)
+        return
+    for row in rows:
+        print(f"{row['study']:<11}{row['question']}")
+        print(f"{'':11}{row['source']}: {row['finding']}")
+        print(f"{'':11}{len(row['runs'])} runs of {base.preset} for each seed: {'; '.join(row['runs'])}\n")
+    print("A budget, 20m unless it is given, is shared by all runs of a study.")
+
+
+def print_results(study: "Study", results: "list[Result]", options: Options) -> None:
+    import dataclasses
+
+    from litebert.display import print_json, print_table
+    from litebert.studies.results import compare_with_paper, count_verdicts, find_baselines, tabulate
+    from litebert.studies.study import MEASURES
+
+    variants = study.variants(options.settings)
+    compared = compare_with_paper(study, variants, results)
+    if options.json:
+        content: dict[str, Any] = {
+            "study": study.name,
+            "results": [dataclasses.asdict(result) for result in results],
+            "compared": [comparison._asdict() for comparison in compared],
+        }
+        print_json(content)
+        return
+    if not results:
+        print(f"this part of {study.name} had nothing to do")
+        return
+    print_table(tabulate(study, variants, results), title=study.question)
+    for measure, baselines in find_baselines(study, results).items():
+        told = ", ".join(f"{name} {100 * value:.1f}" for name, value in baselines.items())
+        print(f"{MEASURES[measure]}: {told}")
+    print(f"{study.source}: {study.finding}")
+    print(count_verdicts(compared))
+    print(f"next: litebert report {options.out / study.name}")

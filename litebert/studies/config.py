@@ -1,0 +1,53 @@
+"""How a study is carried out."""
+
+import re
+from dataclasses import dataclass
+
+from litebert.config import check_fields, require
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyConfig:
+    """How a study is carried out."""
+
+    budget: str = "20m"
+    """The time for all pre-training of the study: 90s, 20m or 3h. Steps follow from it when the study begins, by timing
+    some, unless they are given."""
+    seeds: int = 1
+    """How often each run is made. One tells no difference from chance; from two on there are intervals."""
+    part: str = "1/1"
+    """Do one of several parts, such as 2/3, on this machine."""
+    tasks: tuple[str, ...] = ()
+    """Also fine-tune every model: rte=glue/RTE sst2=glue/SST-2. It comes on top of the budget."""
+    finetune_epochs: float = 3.0
+    finetune_examples: int | None = None
+    """Learn from so many examples of a task, instead of all."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(self.seeds > 0, f"seeds is {self.seeds}; it must be at least 1")
+        for task in self.tasks:
+            require(all(task.partition("=")), f"{task!r} is no task with its folder; write it as rte=glue/RTE")
+        _ = self.seconds, self.place
+
+    @property
+    def seconds(self) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", self.budget)
+        require(match and float(match[1]) > 0, f"the budget is {self.budget!r}; write it as 90s, 20m or 3h")
+        assert match is not None
+        return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        match = re.fullmatch(r"(\d+)/(\d+)", self.part)
+        require(match and 1 <= int(match[1]) <= int(match[2]), f"the part is {self.part!r}; write it as 2/3")
+        assert match is not None
+        return int(match[1]), int(match[2])
+
+    @property
+    def task_names(self) -> list[str]:
+        return [task.partition("=")[0] for task in self.tasks]
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9=]+", "-", name.lower()).strip("-")

@@ -1,0 +1,217 @@
+"""Studies and runs as one page that needs nothing else: tables beside the paper's, figures, commands, environment."""
+
+import html
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from litebert.config import from_dict, read_json, require
+from litebert.pretraining.config import PretrainConfig
+from litebert.studies.catalogue import STUDIES
+from litebert.studies.pictures import draw_layers, draw_sizes
+from litebert.studies.results import (
+    Comparison,
+    Result,
+    compare_with_paper,
+    count_verdicts,
+    find_baselines,
+    read_plan,
+    read_results,
+    show,
+    tabulate,
+)
+from litebert.studies.study import MEASURES, Study
+from litebert.training.metrics import Line, read_metrics
+from litebert.training.plots import GREY, GRID, INK, Run, XAxis, draw_runs, name_runs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CURVES = ("masked_token_loss", "masked_token_accuracy", "pair_accuracy")
+INKS = {"#000000": "currentColor", INK: "currentColor", GREY: "var(--soft)", GRID: "var(--line)"}
+"""What stands in a page for the colours of a figure that are no run's."""
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d9d9d9; --page: #ffffff; --band: #f5f6f8; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8e8; --soft: #a5a5a5; --line: #3d3d3d; --page: #16181c; --band: #202329; }
+}
+body { font: 16px/1.6 system-ui, "Noto Sans CJK SC", sans-serif; color: var(--ink); background: var(--page);
+  max-width: 68rem; margin: 2.5rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin: 2.8rem 0 .3rem; } h2 small { color: var(--soft); }
+p { margin: .4rem 0; } .soft, caption, figcaption { color: var(--soft); font-size: .9rem; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th { font-size: .85rem; color: var(--soft); font-weight: 600; } td:first-child, th:first-child { text-align: left; }
+tr:nth-child(even) td { background: var(--band); }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; color: var(--ink); }
+svg text { fill: currentColor; }
+details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); }
+pre { background: var(--band); padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
+nav a { margin-right: 1rem; } a { color: inherit; }
+"""
+
+
+def make_report(folders: Sequence[Path], title: str) -> str:
+    """The page: a section for each study, and one for all plain runs."""
+    studies = [folder for folder in folders if (folder / "plan.json").exists()]
+    runs = [folder for folder in folders if folder not in studies]
+    for folder in runs:
+        require(
+            (folder / "metrics.jsonl").exists(),
+            f"{folder} is neither a run nor a study; name a folder with a metrics.jsonl or a plan.json",
+        )
+    sections = {folder.name: study_section(folder) for folder in studies}
+    if runs:
+        sections["runs"] = runs_section(runs)
+    links = "".join(f'<a href="#{html.escape(name)}">{html.escape(name)}</a>' for name in sections)
+    body = "\n".join(f'<section id="{html.escape(name)}">{content}</section>' for name, content in sections.items())
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body><h1>{html.escape(title)}</h1><nav>{links}</nav>\n{body}\n</body></html>\n"
+    )
+
+
+def study_section(folder: Path) -> str:
+    plan, results = read_plan(folder), read_results(folder)
+    require(results, f"{folder} has no results yet; go on with the study")
+    require(
+        folder.name in STUDIES, f"{folder} is no study; the folder of one has its name, such as {next(iter(STUDIES))}"
+    )
+    study = STUDIES[folder.name]
+    known = {item.name for item in fields(PretrainConfig)}
+    base = from_dict(PretrainConfig, {name: value for name, value in plan["settings"].items() if name in known})
+    variants = study.variants(base)
+    compared = compare_with_paper(study, variants, results)
+    parts = [
+        f"<h2>{html.escape(study.name)} <small>{html.escape(study.source)}</small></h2>",
+        f"<p>{html.escape(study.question)}</p>",
+        f'<p class="soft">The paper: {html.escape(study.finding)} Here: {html.escape(count_verdicts(compared))}.</p>',
+        to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
+        *describe_baselines(study, results),
+        *(fold(f"{len(compared)} pairs that the paper orders", compared_table(compared)) if compared else []),
+        *study_figures(study, results, folder.parent),
+        *fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
+    ]
+    return "\n".join(parts)
+
+
+def describe_baselines(study: Study, results: Sequence[Result]) -> list[str]:
+    return [
+        f'<p class="soft">{html.escape(MEASURES[measure])}: '
+        + ", ".join(f"{name} {100 * value:.1f} %" for name, value in baselines.items())
+        + ".</p>"
+        for measure, baselines in find_baselines(study, results).items()
+    ]
+
+
+def compared_table(compared: Sequence[Comparison]) -> str:
+    rows = [
+        {
+            "better in the paper": comparison.better,
+            "than": comparison.worse,
+            "by": f"{comparison.paper_difference:.1f} ({MEASURES[comparison.paper_measure]})",
+            "ours": f"{show(comparison.measure, comparison.difference)} ({MEASURES.get(comparison.measure)})",
+            "": comparison.verdict,
+        }
+        for comparison in compared
+    ]
+    return to_table(rows)
+
+
+def study_figures(study: Study, results: Sequence[Result], out: Path) -> list[str]:
+    """Curves of the first seed, the measure that decides over parameters, and layers where they were measured."""
+    first = [result for result in results if result.seed == results[0].seed]
+    runs = [Run(result.variant, read_metrics(out / result.run)) for result in first]
+    x: XAxis = "minutes" if study.equal == "minutes" else "step"
+    found = [to_figure(draw_curves(runs, x), f"In training, seed {results[0].seed}.")]
+    if len({result.parameters for result in results}) > 1:
+        found.append(to_figure(draw_sizes(results, study.measures[0]), "Held out, over the number of parameters."))
+    layers = {result.variant: result.layers for result in first if result.layers is not None}
+    if layers:
+        found.append(to_figure(draw_layers(layers), "What each layer does to its input, on held-out text."))
+    return found
+
+
+def runs_section(folders: Sequence[Path]) -> str:
+    names = name_runs(folders)
+    runs = [Run(name, read_metrics(folder)) for name, folder in zip(names, folders, strict=True)]
+    parts = ["<h2>Runs</h2>"]
+    rows = [{"": run.name, **last_values(run.metrics)} for run in runs]
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    parts.append(to_table([{key: row.get(key, "-") for key in keys} for row in rows], "As last evaluated."))
+    parts.append(to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."))
+    for name, folder in zip(names, folders, strict=True):
+        described = {part: read_json(folder / f"{part}.json") for part in ("config", "environment")}
+        parts += fold(f"how {name} was made", to_code(json.dumps(described, indent=1, ensure_ascii=False)))
+    return "\n".join(parts)
+
+
+def last_values(lines: Sequence[Line]) -> dict[str, str]:
+    """The scores of the last evaluation, as people read them."""
+    evaluations = [line for line in lines if line["kind"] == "evaluation"]
+    if not evaluations:
+        return {"steps": f"{lines[-1]['step']:,}"}
+    last = evaluations[-1]
+    shown = {"steps": f"{last['step']:,}"}
+    for key, value in last.items():
+        if key.endswith("loss"):
+            shown[MEASURES.get(key, key)] = f"{value:.3f}"
+        elif key in MEASURES:
+            name = key.removesuffix("_accuracy")
+            bounds = (
+                f" [{100 * last[f'{name}_low']:.1f}, {100 * last[f'{name}_high']:.1f}]" if f"{name}_low" in last else ""
+            )
+            shown[MEASURES[key]] = f"{100 * value:.1f}{bounds}"
+    return shown
+
+
+def draw_curves(runs: Sequence[Run], x: XAxis) -> "Figure":
+    known = {key for run in runs for line in run.metrics for key in line}
+    return draw_runs(runs, x=x, keys=[key for key in CURVES if key in known])
+
+
+def describe_origin(plan: Mapping[str, Any], run: Path) -> str:
+    environment = read_json(run / "environment.json") if (run / "environment.json").exists() else {}
+    described = {"settings": plan["settings"], "steps": plan["steps"], "environment": environment}
+    return to_code(f"{plan.get('command', '')}\n\n{json.dumps(described, indent=1, ensure_ascii=False)}".strip())
+
+
+def to_code(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def fold(summary: str, content: str) -> list[str]:
+    return [f"<details><summary>{html.escape(summary)}</summary>{content}</details>"]
+
+
+def to_table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> str:
+    def cells(values: Iterable[Any], kind: str) -> str:
+        return "".join(f"<{kind}>{html.escape(to_text(value))}</{kind}>" for value in values)
+
+    head = f"<thead><tr>{cells(rows[0], 'th')}</tr></thead>"
+    body = "".join(f"<tr>{cells(row.values(), 'td')}</tr>" for row in rows)
+    named = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f'<div class="scroll"><table>{named}{head}<tbody>{body}</tbody></table></div>'
+
+
+def to_text(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def to_figure(figure: "Figure", caption: str) -> str:
+    """A figure within the page, in the page's own colour of ink."""
+    from matplotlib import rc_context
+
+    drawn = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "litebert"}):
+        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
+    picture = drawn.getvalue()
+    picture = picture[picture.index("<svg") :]
+    for color, ink in INKS.items():
+        picture = picture.replace(color.lower(), ink)
+    return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"

@@ -1,0 +1,225 @@
+"""What came out of the runs of a study, and what may be concluded from it.
+
+Runs differ by chance. With several seeds each number has an interval, and so has the difference between two variants,
+taken seed by seed, since runs of one seed see the same sequences. A difference within its interval is a tie, and a
+single seed tells nothing.
+"""
+
+import dataclasses
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from litebert.config import from_dict, read_json, require
+from litebert.files import write_file
+from litebert.studies.layers import Layers
+from litebert.studies.study import MEASURES, Study, Variant, is_better
+
+CONFIDENCE = 0.95
+Verdict = Literal["agrees", "disagrees", "tie", "one seed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came out of one variant and seed."""
+
+    variant: str
+    seed: int
+    run: str
+    """Its folder, within that of the studies."""
+    steps: int
+    parameters: int
+    tokens: int
+    minutes: float
+    tokens_per_second: float
+    measures: dict[str, float]
+    scores: dict[str, float] = field(default_factory=dict)
+    """Of the tasks that it was fine-tuned for."""
+    layers: Layers | None = None
+
+    def value(self, measure: str) -> float | None:
+        """A measure, a task's score, or the mean of all tasks'."""
+        if measure == "downstream":
+            return statistics.fmean(self.scores.values()) if self.scores else None
+        return self.scores.get(measure, self.measures.get(measure))
+
+
+def read_results(folder: Path) -> list[Result]:
+    """What is there of a study, in the order of its plan."""
+    order = list(read_plan(folder)["steps"])
+    results = [read_result(path) for path in sorted((folder / "results").glob("*.json"))]
+    return sorted(results, key=lambda result: (order.index(result.variant), result.seed))
+
+
+def read_plan(folder: Path) -> dict[str, Any]:
+    plan = read_json(folder / "plan.json")
+    require(
+        isinstance(plan.get("steps"), dict) and isinstance(plan.get("settings"), dict),
+        f"{folder / 'plan.json'} is no plan of a study; restore it, or begin the study anew",
+    )
+    return plan
+
+
+def read_result(path: Path) -> Result:
+    content = read_json(path)
+    layers = content.pop("layers", None)
+    result = from_dict(Result, content)
+    return replace(result, layers=Layers(**layers) if layers else None)
+
+
+def write_plan(folder: Path, plan: Mapping[str, Any]) -> None:
+    write_whole(folder / "plan.json", plan)
+
+
+def write_result(path: Path, result: Result) -> None:
+    write_whole(path, dataclasses.asdict(result))
+
+
+def write_whole(path: Path, content: Mapping[str, Any]) -> None:
+    write_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+class Estimate(NamedTuple):
+    mean: float
+    margin: float | None
+    """Half of the interval; none where there is only one seed."""
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g}" if self.margin is None else f"{self.mean:.3g} ± {self.margin:.2g}"
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The mean, with Student's interval."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return Estimate(mean, None)
+    from scipy.stats import t
+
+    quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
+    return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(len(values)))
+
+
+def gather(results: Sequence[Result], measure: str) -> dict[str, dict[int, float]]:
+    """A measure by variant and seed, of those that have it."""
+    found: dict[str, dict[int, float]] = {}
+    for result in results:
+        value = result.value(measure)
+        if value is not None:
+            found.setdefault(result.variant, {})[result.seed] = value
+    return found
+
+
+class Comparison(NamedTuple):
+    """Two variants, the one that the paper finds better first."""
+
+    better: str
+    worse: str
+    measure: str
+    difference: Estimate
+    """Ours, of the first from the second."""
+    paper_measure: str
+    paper_difference: float
+    verdict: Verdict
+
+
+def compare_with_paper(study: Study, variants: Sequence[Variant], results: Sequence[Result]) -> list[Comparison]:
+    """Every pair of variants that the paper tells apart, by each measure that it gives for both.
+
+    Its averages over tasks stand beside our own where models were fine-tuned, else beside what decides the study.
+    """
+    paper_measures = list(dict.fromkeys(name for variant in variants for name in variant.paper))
+    compared = []
+    for paper_measure in paper_measures:
+        has_own = any(result.value(paper_measure) is not None for result in results)
+        if not has_own and len(paper_measures) > 1:
+            continue
+        measure = paper_measure if has_own else study.measures[0]
+        values = gather(results, measure)
+        for first, second in itertools.combinations(variants, 2):
+            figures = first.paper.get(paper_measure), second.paper.get(paper_measure)
+            if None in figures or not {first.name, second.name} <= set(values):
+                continue
+            gap = figures[0] - figures[1]  # type: ignore[operator]
+            better, worse = (first.name, second.name) if gap > 0 else (second.name, first.name)
+            if gap and (values[better].keys() & values[worse].keys()):
+                difference = pair_difference(values[better], values[worse])
+                verdict = judge(measure, difference)
+                compared.append(Comparison(better, worse, measure, difference, paper_measure, abs(gap), verdict))
+    return compared
+
+
+def pair_difference(first: Mapping[int, float], second: Mapping[int, float]) -> Estimate:
+    """Of the seeds that both have."""
+    return estimate([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
+
+
+def judge(measure: str, difference: Estimate) -> Verdict:
+    """Whether ours has the paper's order, for a difference of the paper's better variant from the other."""
+    if difference.margin is None:
+        return "one seed"
+    if abs(difference.mean) <= difference.margin:
+        return "tie"
+    return "agrees" if is_better(measure, difference.mean, 0.0) else "disagrees"
+
+
+def count_verdicts(compared: Sequence[Comparison]) -> str:
+    """In words: how many orders are the paper's."""
+    if not compared:
+        return "the paper has no figures for these"
+    if all(comparison.verdict == "one seed" for comparison in compared):
+        return f"one seed tells no order; {len(compared)} pairs could be compared with the paper's, with --seeds 3"
+    counts = {name: sum(c.verdict == name for c in compared) for name in ("agrees", "tie", "disagrees")}
+    return (
+        f"of {len(compared)} pairs that the paper orders, {counts['agrees']} come out in its order, "
+        f"{counts['tie']} are ties, {counts['disagrees']} the other way round"
+    )
+
+
+def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result]) -> list[dict[str, Any]]:
+    """A row for each variant: what it cost, what it reached, and what the paper has."""
+    tasks = list(dict.fromkeys(task for result in results for task in result.scores))
+    measures = [*study.measures, *tasks, *(["downstream"] if len(tasks) > 1 else [])]
+    values = {measure: gather(results, measure) for measure in measures}
+    paper_measures = list(dict.fromkeys(name for variant in variants for name in variant.paper))
+    rows = []
+    for variant in variants:
+        own = [result for result in results if result.variant == variant.name]
+        if not own:
+            continue
+        row: dict[str, Any] = {
+            "": variant.name,
+            "parameters": own[0].parameters,
+            "steps": own[0].steps,
+            "tokens/s": round(statistics.median(result.tokens_per_second for result in own)),
+            "seeds": len(own),
+        }
+        for measure in measures:
+            found = list(values[measure].get(variant.name, {}).values())
+            row[MEASURES.get(measure, measure)] = show(measure, estimate(found)) if found else "-"
+        for measure in paper_measures:
+            row[f"paper: {MEASURES[measure]}"] = f"{variant.paper[measure]:.1f}" if measure in variant.paper else "-"
+        rows.append(row)
+    return rows
+
+
+def show(measure: str, found: Estimate) -> str:
+    """Losses as they are, everything else in per cent."""
+    if measure.endswith("loss"):
+        return f"{found.mean:.3f}" + ("" if found.margin is None else f" ± {found.margin:.3f}")
+    return f"{100 * found.mean:.1f}" + ("" if found.margin is None else f" ± {100 * found.margin:.1f}")
+
+
+def find_baselines(study: Study, results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """What a shallow model and the majority class have of each pair task, which needs no pre-training."""
+    found = {}
+    for measure in study.measures:
+        name = measure.removesuffix("_accuracy")
+        values = results[0].measures if results else {}
+        if f"{name}_shallow" in values:
+            found[measure] = {"shallow baseline": values[f"{name}_shallow"], "majority": values[f"{name}_majority"]}
+    return found

@@ -1,0 +1,68 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from litebert.config import UserError
+from litebert.studies.report import make_report
+from litebert.studies.results import read_results
+
+EMPTY = {"meta", "br", "link"}
+
+
+class Checker(HTMLParser):
+    """Sees that every element is closed, and keeps the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def check(page: str) -> str:
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    return "".join(checker.text)
+
+
+def test_the_page_has_every_variant_with_its_figures_and_needs_no_other_file(done: Path) -> None:
+    page = make_report([done / "layers"], "A <title>")
+    text = check(page)
+    assert "A <title>" in text and "Figure 1" in text and "litebert study layers" in text
+    for result in read_results(done / "layers"):
+        assert result.variant in text and f"{result.parameters:,}" in text
+    assert page.count("<svg") == 3  # curves, sizes, layers
+    assert not re.search(r'(src|href)="(?!#)', page.replace('xlink:href="#', 'href="#'))
+    assert len(page) < 1_000_000
+
+
+def test_ink_follows_the_page_so_that_it_can_be_dark(done: Path) -> None:
+    page = make_report([done / "layers"], "title")
+    assert "prefers-color-scheme: dark" in page and "#000000" not in page and "currentColor" in page
+
+
+def test_plain_runs_are_on_it_too(done: Path) -> None:
+    runs = sorted((done / "runs").iterdir())
+    text = check(make_report(runs, "title"))
+    assert all(run.name in text for run in runs)
+
+
+def test_what_is_neither_a_study_nor_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is neither a run nor a study"):
+        make_report([tmp_path], "title")
+
+
+def test_the_same_results_give_the_same_page(done: Path) -> None:
+    assert make_report([done / "layers"], "title") == make_report([done / "layers"], "title")

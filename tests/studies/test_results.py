@@ -1,0 +1,114 @@
+from pathlib import Path
+
+import pytest
+
+from litebert.config import UserError
+from litebert.pretraining.config import PretrainConfig
+from litebert.studies.layers import Layers
+from litebert.studies.results import (
+    Result,
+    compare_with_paper,
+    count_verdicts,
+    estimate,
+    find_baselines,
+    judge,
+    pair_difference,
+    read_plan,
+    read_result,
+    tabulate,
+    write_result,
+)
+from litebert.studies.study import Study, Variant
+
+SETTINGS = PretrainConfig()
+
+
+def vary(_: PretrainConfig) -> list[Variant]:
+    return [
+        Variant(name="first", settings=SETTINGS, paper={"downstream": 80.0}),
+        Variant(name="second", settings=SETTINGS, paper={"downstream": 82.0}),
+        Variant(name="third", settings=SETTINGS),
+    ]
+
+
+STUDY = Study(name="made", question="Which?", source="Table 0", finding="The second.", vary=vary)
+
+
+def make(variant: str, seed: int, loss: float, **more: object) -> Result:
+    content = {
+        "variant": variant, "seed": seed, "run": f"runs/{variant}", "steps": 9, "parameters": 1000, "tokens": 90,
+        "minutes": 1.0, "tokens_per_second": 5.0,
+        "measures": {"masked_token_loss": loss, "sop_accuracy": 0.6, "sop_shallow": 0.7, "sop_majority": 0.5},
+    }  # fmt: skip
+    return Result(**(content | more))  # type: ignore[arg-type]
+
+
+def test_a_mean_has_student_s_interval() -> None:
+    found = estimate([1.0, 2.0, 3.0])
+    assert found.mean == 2 and found.margin == pytest.approx(4.3027 * 1 / 3**0.5, rel=1e-4)
+    assert estimate([5.0]).margin is None
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    """Both vary by a whole unit from seed to seed, and differ by a tenth in every one."""
+    first, second = {0: 1.0, 1: 2.0, 2: 3.0}, {0: 1.1, 1: 2.1, 2: 3.1, 3: 9.0}
+    assert pair_difference(first, second) == pytest.approx((-0.1, 0), abs=1e-9)
+
+
+def test_a_difference_within_its_interval_is_a_tie_and_one_seed_is_nothing() -> None:
+    assert judge("masked_token_loss", estimate([-1.0, 1.1])) == "tie"
+    assert judge("masked_token_loss", estimate([-1.0])) == "one seed"
+    assert judge("masked_token_loss", estimate([-1.0, -1.1, -1.05])) == "agrees"
+    assert judge("sop_accuracy", estimate([-1.0, -1.1, -1.05])) == "disagrees"
+
+
+@pytest.mark.parametrize(("losses", "verdict"), [((4.0, 4.1), "agrees"), ((6.0, 6.1), "disagrees"), ((4, 6), "tie")])
+def test_the_order_of_a_pair_is_held_against_the_paper_s(losses: tuple[float, float], verdict: str) -> None:
+    results = [make("first", seed, 5.0 + seed / 10) for seed in (0, 1)]
+    results += [make("second", seed, loss) for seed, loss in enumerate(losses)]
+    (compared,) = compare_with_paper(STUDY, vary(SETTINGS), results)
+    assert (compared.better, compared.worse, compared.paper_difference) == ("second", "first", 2.0)
+    assert compared.measure == "masked_token_loss" and compared.verdict == verdict
+
+
+def test_fine_tuned_models_stand_beside_the_paper_s_averages() -> None:
+    results = [make("first", seed, 1.0, scores={"rte": 0.5, "sst2": 0.7}) for seed in (0, 1)]
+    results += [make("second", seed, 9.0, scores={"rte": 0.6, "sst2": 0.8 + seed / 100}) for seed in (0, 1)]
+    (compared,) = compare_with_paper(STUDY, vary(SETTINGS), results)
+    assert compared.measure == "downstream" and compared.verdict == "agrees"
+    rows = tabulate(STUDY, vary(SETTINGS), results)
+    assert rows[0]["rte"] == "50.0 ± 0.0" and rows[0]["downstream"] == "60.0 ± 0.0"
+
+
+def test_a_table_has_a_row_for_each_variant_that_was_run() -> None:
+    rows = tabulate(STUDY, vary(SETTINGS), [make("first", 0, 5.0), make("third", 0, 4.0), make("third", 1, 4.2)])
+    assert [row[""] for row in rows] == ["first", "third"]
+    assert rows[0]["masked-token loss"] == "5.000" and rows[1]["masked-token loss"].startswith("4.100 ± ")
+    assert [row["paper: downstream"] for row in rows] == ["80.0", "-"]
+    assert rows[0]["masked tokens"] == "-"
+
+
+def test_verdicts_are_counted_in_words() -> None:
+    one = [make("first", 0, 5.0), make("second", 0, 4.0)]
+    assert "one seed tells no order" in count_verdicts(compare_with_paper(STUDY, vary(SETTINGS), one))
+    both = [*one, make("first", 1, 5.1), make("second", 1, 4.1)]
+    assert "1 come out in its order, 0 are ties, 0" in count_verdicts(compare_with_paper(STUDY, vary(SETTINGS), both))
+    assert count_verdicts([]) == "the paper has no figures for these"
+
+
+def test_accuracies_of_pairs_stand_beside_what_needs_no_model() -> None:
+    assert find_baselines(STUDY, [make("first", 0, 5.0)]) == {
+        "sop_accuracy": {"shallow baseline": 0.7, "majority": 0.5}
+    }
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    result = make("first", 3, 5.0, layers=Layers(distances=[1.0, 2.0], angles=[3.0, 4.0], num_tokens=5))
+    write_result(tmp_path / "result.json", result)
+    assert read_result(tmp_path / "result.json") == result
+
+
+def test_what_is_no_plan_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(UserError, match="plan.json is no plan of a study"):
+        read_plan(tmp_path)

@@ -1,0 +1,169 @@
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from litebert.config import UserError
+from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.run import Pace
+from litebert.studies import run as module
+from litebert.studies.catalogue import STUDIES
+from litebert.studies.config import StudyConfig
+from litebert.studies.results import read_results
+from litebert.studies.run import StoppedError, carry_out, list_jobs, share_out, take_part
+from litebert.training.loop import Outcome
+from litebert.training.parallel import Ranks
+from tests.finetuning.made import make_labels
+
+
+def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Lets runs be made as ever, and notes which."""
+    made: list[Path] = []
+    real = module.pretrain
+
+    def note(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
+        made.append(run)
+        return real(config, run, ranks)
+
+    monkeypatch.setattr(module, "pretrain", note)
+    return made
+
+
+def test_a_study_leaves_runs_and_what_came_out_of_them(done: Path) -> None:
+    results = read_results(done / "layers")
+    assert [(result.variant, result.seed) for result in results] == [
+        ("ALBERT", 0), ("ALBERT", 1), ("BERT", 0), ("BERT", 1),
+    ]  # fmt: skip
+    for result in results:
+        assert (done / result.run / "model" / "config.json").exists()
+        assert result.steps == 6 and result.tokens > 0 and result.tokens_per_second > 0
+        assert {"masked_token_loss", "sop_accuracy", "sop_shallow", "nsp_accuracy"} <= result.measures.keys()
+        assert result.layers is not None and len(result.layers.distances) == 12
+    albert, bert = results[0], results[2]
+    assert bert.parameters > albert.parameters and bert.measures != albert.measures
+
+
+def test_what_is_done_is_not_done_again(done: Path, base: PretrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = count_runs(monkeypatch)
+    carry_out(STUDIES["layers"], base, StudyConfig(seeds=2), done, Ranks())
+    assert made == []
+
+
+def test_a_study_goes_on_with_more_seeds_and_after_results_were_lost(
+    done: Path, base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(done, tmp_path / "out")
+    before = (tmp_path / "out" / "layers" / "results" / "bert-seed-1.json").read_text()
+    (tmp_path / "out" / "layers" / "results" / "bert-seed-1.json").unlink()
+    made = count_runs(monkeypatch)
+    results = carry_out(STUDIES["layers"], base, StudyConfig(seeds=3), tmp_path / "out", Ranks())
+    assert len(results) == 6 and len(made) == 2
+    assert (tmp_path / "out" / "layers" / "results" / "bert-seed-1.json").read_text() == before
+
+
+def test_studies_share_their_runs(base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = count_runs(monkeypatch)
+    carry_out(STUDIES["dropout"], base, StudyConfig(), tmp_path, Ranks())
+    carry_out(STUDIES["sentence"], base, StudyConfig(), tmp_path, Ranks())
+    assert len(made) == 2 + 3  # without dropout, with sentence order, is one run
+    found = read_results(tmp_path / "sentence") + read_results(tmp_path / "dropout")
+    runs = {result.variant: result.run for result in found}
+    assert runs["sop"] == runs["without dropout"]
+
+
+def test_all_are_asked_about_the_same_masks(base: PretrainConfig, tmp_path: Path) -> None:
+    """Runs that differ in what they hide, and take no step, differ in nothing."""
+    frozen = replace(base, learning_rate=1e-30, steps=1)
+    results = carry_out(STUDIES["masking"], frozen, StudyConfig(), tmp_path, Ranks())
+    assert len({result.measures["masked_token_loss"] for result in results}) == 1 < len(results)
+
+
+def test_deeper_models_begin_with_the_shallower_one(base: PretrainConfig, tmp_path: Path) -> None:
+    results = carry_out(STUDIES["depth"], replace(base, steps=2), StudyConfig(), tmp_path, Ranks())
+    inits = [json.loads((tmp_path / result.run / "config.json").read_text())["init"] for result in results]
+    assert inits[0] is None
+    assert inits[1:] == [str(tmp_path / result.run / "model") for result in results[:-1]]
+
+
+def test_other_settings_are_refused_and_change_nothing(done: Path, base: PretrainConfig) -> None:
+    before = (done / "layers" / "plan.json").read_text()
+    with pytest.raises(UserError, match="another config .*learning_rate 0.003 -> 0.001"):
+        carry_out(STUDIES["layers"], replace(base, learning_rate=1e-3), StudyConfig(), done, Ranks())
+    assert (done / "layers" / "plan.json").read_text() == before
+
+
+def test_a_run_that_is_stopped_stops_the_study(
+    base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "pretrain", lambda *_: Outcome(3, 2, 0))
+    with pytest.raises(StoppedError):
+        carry_out(STUDIES["dropout"], base, StudyConfig(), tmp_path, Ranks())
+    assert read_results(tmp_path / "dropout") == []
+
+
+def test_models_are_fine_tuned_where_tasks_are_named(done: Path, base: PretrainConfig, tmp_path: Path) -> None:
+    import numpy as np
+
+    shutil.copytree(done, tmp_path / "out")
+    random = np.random.default_rng(0)
+    for split, number in (("train", 16), ("dev", 8)):
+        rows = [make_labels(random, place) for place in range(number)]
+        lines = [f"{place}\t{row['text']}\t{row['text']}\t{'entailment' if row['label'] == 'yes' else 'not_entailment'}"
+                 for place, row in enumerate(rows)]  # fmt: skip
+        (tmp_path / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *lines]) + "\n")
+    config = StudyConfig(tasks=(f"rte={tmp_path}",), finetune_epochs=1)
+    results = carry_out(STUDIES["layers"], base, config, tmp_path / "out", Ranks())
+    scored = [result for result in results if result.seed == 0]
+    assert all(0 <= result.scores["rte"] <= 1 for result in scored)
+    assert len(list((tmp_path / "out" / "finetuned").iterdir())) == len(scored) == 2
+
+
+def test_steps_share_out_the_time() -> None:
+    paces = {"slow": Pace(3.0, 0.0), "fast": Pace(1.0, 0.0)}
+    assert share_out(paces, 400, equal_time=False) == {"slow": 100, "fast": 100}
+    assert share_out(paces, 400, equal_time=True) == {"slow": 66, "fast": 200}
+
+
+def test_a_budget_becomes_steps_by_timing(base: PretrainConfig, tmp_path: Path) -> None:
+    said: list[str] = []
+    without = replace(base, steps=None)
+    results = carry_out(STUDIES["dropout"], without, StudyConfig(budget="2s"), tmp_path, Ranks(), tell=said.append)
+    assert results[0].steps == results[1].steps > 1
+    assert any(line.startswith("steps: with dropout") for line in said)
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 7])
+@pytest.mark.parametrize("name", ["depth", "sharing"])
+def test_parts_do_every_job_once_and_what_depends_on_it_with_it(name: str, total: int, base: PretrainConfig) -> None:
+    chains = list_jobs(STUDIES[name].variants(base), 0, 3)
+    parts = [list(take_part(chains, (number, total))) for number in range(1, total + 1)]
+    jobs = [(job.variant.name, job.seed) for part in parts for job in part]
+    assert len(set(jobs)) == len(jobs) == 3 * len(STUDIES[name].variants(base))
+    for part in parts:
+        done: set[tuple[str | None, int]] = set()
+        for job in part:
+            assert job.variant.after is None or (job.variant.after, job.seed) in done
+            done.add((job.variant.name, job.seed))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: StudyConfig(budget="soon"), "the budget is 'soon'; write it as 90s, 20m or 3h"),
+        (lambda: StudyConfig(budget="0m"), "the budget is '0m'"),
+        (lambda: StudyConfig(part="4/3"), "the part is '4/3'; write it as 2/3"),
+        (lambda: StudyConfig(seeds=0), "seeds is 0; it must be at least 1"),
+        (lambda: StudyConfig(tasks=("rte",)), "'rte' is no task with its folder; write it as rte=glue/RTE"),
+    ],
+)
+def test_impossible_settings_are_refused(make: Callable[[], StudyConfig], said: str) -> None:
+    with pytest.raises(UserError) as error:
+        make()
+    assert said in str(error.value)
+
+
+def test_budgets_are_seconds_minutes_or_hours() -> None:
+    assert [StudyConfig(budget=text).seconds for text in ("90s", "20m", "1.5h")] == [90, 1200, 5400]
