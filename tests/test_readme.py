@@ -24,7 +24,7 @@ from litebert.text.unigram import VocabularyConfig, train_unigram
 from litebert.text.vocabulary import copy_vocabulary
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "README.zh-CN.md", "docs/tour.md", "docs/howto/finetuning.md"]
+PAGES = ["README.md", "README.zh-CN.md", "docs/tour.md", "docs/howto/finetuning.md", "docs/howto/studies.md"]
 PROSE = ["CONTRIBUTING.md", "docs/design.md", "docs/paper.md", "docs/results.md", "docs/howto/devices.md"]
 
 
@@ -116,6 +116,8 @@ def test_every_command_on_the_page_runs(page: str, workplace: None, capsys: pyte
         if program == "litebert":
             if arguments[0] == "pretrain":  # only the first steps of it
                 arguments += ["--steps", "3", "--evaluation-sequences", "32"]
+            if arguments[0] == "study" and "--list" not in arguments:
+                arguments += ["--steps", "1", "--evaluation-sequences", "32"]
             if arguments[0] == "finetune":
                 arguments += ["--steps", "2", "--evaluate-every", "0"]
             main(arguments)
