@@ -76,22 +76,20 @@ def carry_out(
     tell("steps: " + ", ".join(f"{name} {number:,}" for name, number in steps.items()))
     folder = out / study.name / "results"
     jobs = list(take_part(list_jobs(variants, base.seed, config.seeds), config.place))
+    found = {job.file_name: read_result(folder / job.file_name) for job in jobs if (folder / job.file_name).exists()}
+    ranks.agree_on(len(found), "results")  # none writes before all have looked
     for number, job in enumerate(jobs, start=1):
-        path = folder / job.file_name
-        known = read_result(path) if path.exists() else None
-        if known is not None and set(config.task_names) <= set(known.scores):
-            tell(f"{number} of {len(jobs)}: {job.variant.name}, seed {job.seed}: done before")
+        result = found.get(job.file_name)
+        is_known = result is not None and set(config.task_names) <= set(result.scores)
+        tell(f"{number} of {len(jobs)}: {job.variant.name}, seed {job.seed}{': done before' if is_known else ''}")
+        if is_known:
             continue
-        tell(f"{number} of {len(jobs)}: {job.variant.name}, seed {job.seed}")
         run, settings = find_run(job, variants, steps, out)
-        if not is_done(run, steps[job.variant.name]):
-            outcome = pretrain(settings, run, ranks)
-            if outcome.stopped_by is not None:
-                raise StoppedError(outcome.stopped_by)
+        make_run(run, settings, ranks)
         scores = finetune_all(run, job.seed, config, out, ranks)
-        result = known or ask(job, settings, run.relative_to(out), questions, out, study.has_layers)
+        result = result or ask(job, settings, run.relative_to(out), questions, out, study.has_layers)
         result = replace(result, scores={**result.scores, **scores})
-        ranks.do_first(partial(write_result, path, result))
+        ranks.do_first(partial(write_result, folder / job.file_name, result))
     return read_results(out / study.name)
 
 
@@ -128,7 +126,9 @@ def settle_plan(
     """How many steps each variant takes: as written when the study began, as given, or as fits the budget."""
     folder = out / study.name
     settings = json.loads(json.dumps(base.fixed)) | {"variants": [variant.name for variant in variants]}
-    if (folder / "plan.json").exists():
+    has_begun = (folder / "plan.json").exists()
+    ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
+    if has_begun:
         plan = read_plan(folder)
         refuse_changes(settings, plan["settings"], folder)
         return plan
@@ -172,11 +172,17 @@ def find_run(job: Job, variants: Sequence[Variant], steps: Mapping[str, int], ou
     return (found[0] if found else out / "runs" / f"{slug(variant.name)}-{digest}"), settings
 
 
-def is_done(run: Path, steps: int) -> bool:
-    """Whether a run has taken its steps and left a model."""
-    if not ((run / "model" / "config.json").exists() and (run / "metrics.jsonl").exists()):
-        return False
-    return any(line["step"] >= steps for line in read_lines(run / "metrics.jsonl"))
+def make_run(run: Path, settings: PretrainConfig, ranks: Ranks) -> None:
+    """Pre-trains, unless the run has taken its steps and left a model."""
+    assert settings.steps is not None
+    metrics = run / "metrics.jsonl"
+    has_model = (run / "model" / "config.json").exists() and metrics.exists()
+    is_done = has_model and any(line["step"] >= settings.steps for line in read_lines(metrics))
+    ranks.agree_on(int(is_done), "a run that is done, 0 or 1,")
+    if not is_done:
+        outcome = pretrain(settings, run, ranks)
+        if outcome.stopped_by is not None:
+            raise StoppedError(outcome.stopped_by)
 
 
 class Questions:
@@ -248,6 +254,7 @@ def finetune_all(run: Path, seed: int, config: StudyConfig, out: Path, ranks: Ra
         outcome, found = finetune(settings, out / "finetuned" / run.name / name, ranks)
         if outcome.stopped_by is not None:
             raise StoppedError(outcome.stopped_by)
-        splits = [values for key, values in found.items() if isinstance(values, Mapping) and key != "files"]
-        scores[name] = splits[0][found["metric"]] / 100
+        if ranks.is_first:  # which alone has scored it
+            splits = [values for key, values in found.items() if isinstance(values, Mapping) and key != "files"]
+            scores[name] = splits[0][found["metric"]] / 100
     return scores
