@@ -123,6 +123,15 @@ def count_sequences(stages: Sequence[Stage], steps: int) -> int:
     return last.first_sequence + (steps - last.first_step) * last.num_sequences
 
 
+def count_work(stages: Sequence[Stage], steps: int) -> float:
+    """How much work the first so many steps are: tokens times layers, the head taken for one more."""
+    ends = [*(stage.first_step for stage in stages[1:]), steps]
+    return sum(
+        max(0, min(end, steps) - stage.first_step) * stage.num_sequences * stage.length * (stage.num_layers + 1)
+        for stage, end in zip(stages, ends, strict=True)
+    )
+
+
 def check_stages(stages: Sequence[Stage], pairs: PairConfig, num_devices: int) -> None:
     """Refuses stages that could not be run, before the first of them is."""
     for stage in stages:

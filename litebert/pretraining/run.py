@@ -15,6 +15,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from litebert.pretraining.config import (
     check_encoder,
     check_stages,
     count_sequences,
+    count_work,
     list_heads,
     make_schedule,
     plan_stages,
@@ -79,7 +81,8 @@ def pretrain(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
 def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
     training, steps = prepared.training, prepared.training.schedule.steps
     ranks.do_first(lambda: write_description(prepared, run, ranks))
-    outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps))
+    work = partial(count_work, prepared.stages)
+    outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps, work))
     weights = gather_weights(training.model)
     ranks.do_first(lambda: write_result(prepared, weights, run / "model"))
     return outcome

@@ -175,7 +175,7 @@ def count_verdicts(compared: Sequence[Comparison]) -> str:
         return f"one seed tells no order; {len(compared)} pairs could be compared with the paper's, with --seeds 3"
     counts = {name: sum(c.verdict == name for c in compared) for name in ("agrees", "tie", "disagrees")}
     return (
-        f"of {len(compared)} pair{'s' if len(compared) > 1 else ''} that the paper orders, {counts['agrees']} come out in its order, "
+        f"of {len(compared)} that the paper orders, {counts['agrees']} pairs come out in its order, "
         f"{counts['tie']} are ties, {counts['disagrees']} the other way round"
     )
 

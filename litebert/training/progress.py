@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,16 @@ SO_FAR = ("tokens", "sequences", "seconds")
 QUIET_SECONDS = 30
 """How often training says something where there is no terminal."""
 
+Work = Callable[[int], float]
+"""How much work the first so many steps of a run are, in any unit."""
+
 
 @contextmanager
-def watch_run(run: Path, from_step: int, steps: int) -> Iterator[Watcher]:
-    """Writes a run's metrics and shows its progress."""
+def watch_run(run: Path, from_step: int, steps: int, work: Work = float) -> Iterator[Watcher]:
+    """Writes a run's metrics and shows its progress; where steps differ, `work` tells how long the rest will take."""
     with ExitStack() as stack:
         writer = stack.enter_context(MetricsWriter(run, from_step=from_step))
-        shown = stack.enter_context(show_run(from_step, steps))
+        shown = stack.enter_context(show_run(from_step, steps, work))
         yield Both(writer, shown)
 
 
@@ -38,24 +41,24 @@ class Both:
 
 
 @contextmanager
-def show_run(from_step: int, steps: int) -> Iterator[Watcher]:
+def show_run(from_step: int, steps: int, work: Work) -> Iterator[Watcher]:
     console = Console(stderr=True, highlight=False)
     if not sys.stderr.isatty():
-        yield Lines(console, steps)
+        yield Lines(console, steps, work)
         return
     columns = (TextColumn("{task.completed:,.0f}/{task.total:,.0f}"), BarColumn(bar_width=20),
                TextColumn("{task.description}"), TimeElapsedColumn())  # fmt: skip
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=steps, completed=from_step)
-        yield Bar(progress, bar, steps)
+        yield Bar(progress, bar, steps, work)
 
 
 class Lines:
     """A line now and then, for a file."""
 
-    def __init__(self, console: Console, steps: int) -> None:
+    def __init__(self, console: Console, steps: int, work: Work) -> None:
         self.console, self.steps = console, steps
-        self.clock = Clock()
+        self.clock = Clock(steps, work)
         self.said_at = 0.0
 
     def write(self, kind: str, step: int, **values: Any) -> None:
@@ -64,7 +67,7 @@ class Lines:
             if time.perf_counter() - self.said_at < QUIET_SECONDS:
                 return
             self.said_at = time.perf_counter()
-            text = f"{describe_step(values)}  {self.clock.left(step, self.steps)}"
+            text = f"{describe_step(values)}  {self.clock.left(step)}"
         else:
             text = describe(kind, values)
         self.console.print(f"{step:>9,}/{self.steps:,}  {text}", markup=False, soft_wrap=True)
@@ -73,14 +76,14 @@ class Lines:
 class Bar:
     """A bar that shows the last step; evaluations and events stay above it."""
 
-    def __init__(self, progress: Progress, bar: Any, steps: int) -> None:
-        self.progress, self.bar, self.steps = progress, bar, steps
-        self.clock = Clock()
+    def __init__(self, progress: Progress, bar: Any, steps: int, work: Work) -> None:
+        self.progress, self.bar = progress, bar
+        self.clock = Clock(steps, work)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
         if kind == "train":
             self.clock.note(step)
-            text = f"{describe_step(values)}  {self.clock.left(step, self.steps)}"
+            text = f"{describe_step(values)}  {self.clock.left(step)}"
             self.progress.update(self.bar, completed=step, description=text)
         else:
             self.progress.console.print(f"{step:>9,}  {describe(kind, values)}", markup=False, soft_wrap=True)
@@ -89,18 +92,20 @@ class Bar:
 class Clock:
     """How long the rest will take at the pace so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int, work: Work) -> None:
+        self.steps, self.work = steps, work
         self.start: tuple[int, float] | None = None
 
     def note(self, step: int) -> None:
         self.start = self.start or (step, time.perf_counter())
 
-    def left(self, step: int, steps: int) -> str:
+    def left(self, step: int) -> str:
         assert self.start is not None
         first, began = self.start
         if step == first:
             return ""
-        return f"{show_seconds((time.perf_counter() - began) / (step - first) * (steps - step))} left"
+        pace = (time.perf_counter() - began) / (self.work(step) - self.work(first))
+        return f"{show_seconds(pace * (self.work(self.steps) - self.work(step)))} left"
 
 
 def show_seconds(seconds: float) -> str:

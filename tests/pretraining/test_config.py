@@ -9,6 +9,7 @@ from litebert.pretraining.config import (
     PretrainConfig,
     agree_with,
     check_encoder,
+    count_work,
     make_schedule,
     plan_stages,
     settle,
@@ -57,6 +58,17 @@ def test_a_cycle_can_grow_from_its_first_round() -> None:
     check_encoder(replace(CONFIG, depths=("2", "4@0.5")), encoder)
     with pytest.raises(UserError, match="do not use all weights"):
         check_encoder(replace(CONFIG, depths=("1", "4@0.5")), encoder)
+
+
+def test_work_grows_with_tokens_and_layers_and_adds_up_over_stages() -> None:
+    config = replace(CONFIG, num_sequences=10, depths=("3", "11@0.5"), batches=("5", "10@0.8"))
+    stages = plan_stages(config, 11, 1000)
+    per_sequence = config.pairs.length
+    halves = 500 * 5 * per_sequence * 4, 300 * 5 * per_sequence * 12, 200 * 10 * per_sequence * 12
+    assert [count_work(stages, steps) for steps in (0, 500, 800, 1000)] == [
+        0, halves[0], halves[0] + halves[1], sum(halves),
+    ]  # fmt: skip
+    assert count_work(stages, 650) == halves[0] + halves[1] / 2
 
 
 def test_a_model_without_sharing_cannot_grow() -> None:

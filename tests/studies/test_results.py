@@ -92,7 +92,9 @@ def test_verdicts_are_counted_in_words() -> None:
     one = [make("first", 0, 5.0), make("second", 0, 4.0)]
     assert "one seed tells no order" in count_verdicts(compare_with_paper(STUDY, vary(SETTINGS), one))
     both = [*one, make("first", 1, 5.1), make("second", 1, 4.1)]
-    assert "1 come out in its order, 0 are ties, 0" in count_verdicts(compare_with_paper(STUDY, vary(SETTINGS), both))
+    assert "of 1 that the paper orders, 1 pairs come out in its order, 0 are ties, 0" in count_verdicts(
+        compare_with_paper(STUDY, vary(SETTINGS), both)
+    )
     assert count_verdicts([]) == "the paper has no figures for these"
 
 
