@@ -1,7 +1,6 @@
 """What a run will cost, without running it: memory, time, money, and what devices send each other."""
 
 import itertools
-import os
 import resource
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -44,6 +43,7 @@ from litebert.training.costs import (
     count_recomputed,
 )
 from litebert.training.devices import find_device
+from litebert.training.environment import machine_memory
 from litebert.training.loop import Training
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks
@@ -217,7 +217,7 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
     keep_freed_memory()
     torch.set_flush_denormal(True)
     config = request.config
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_memory()
     program = PROGRAM_BYTES + sum(corpus_bytes(corpus) for corpus in sources[0].corpora)
     peak = measure_peak()
     places, counted = [], 0

@@ -1,6 +1,9 @@
 """On what a run was made, to tell why two runs differ."""
 
+import os
 import platform
+import re
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +18,21 @@ def describe_environment(ranks: Ranks) -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
+        "processor": name_processor(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "ranks": ranks.num_ranks,
         "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else "cpu",
     }
+
+
+def name_processor() -> str:
+    """As its maker calls it, where the system tells."""
+    processors = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*:\s*(.+)", processors.read_text()) if processors.exists() else None
+    return named[1] if named else platform.processor() or platform.machine()
+
+
+def machine_memory() -> int:
+    """Bytes of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
