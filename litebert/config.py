@@ -92,12 +92,15 @@ def fits(value: object, hint: Any) -> bool:
     return isinstance(value, origin or hint)  # of dict[str, float] only that it is a dict
 
 
-def refuse_changes(asked: Mapping[str, Any], before: Mapping[str, Any], where: object) -> None:
+def refuse_changes(
+    asked: Mapping[str, Any], before: Mapping[str, Any], where: object, *, kind: str = "run", option: str = "--run"
+) -> None:
     """Refuses to go on with a run under another config than the one it began with."""
-    changes = [f"{name} {before[name]!r} -> {asked[name]!r}" for name in before if asked[name] != before[name]]
+    changes = [f"{name} {before[name]!r} -> {asked.get(name)!r}" for name in before if asked.get(name) != before[name]]
     require(
         not changes,
-        f"{where} is a run with another config ({'; '.join(changes)}); give the same to go on with it, or a new --run",
+        f"{where} is a {kind} with another config ({'; '.join(changes)}); give the same to go on with it, "
+        f"or a new {option}",
     )
 
 

@@ -33,11 +33,12 @@ ARROWS: dict[str, set[str]] = {
         "corpus",
         "models",
         "presets",
+        "tasks",
         "training",
         "pretraining",
         "finetuning",
         "recipes",
-    },
+    },  # fmt: skip
 }
 FREE = {"commands", "__main__", "__init__"}
 ORACLES = {"transformers", "tensorflow", "google", "pytest", "hypothesis"}

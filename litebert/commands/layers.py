@@ -84,7 +84,6 @@ def run(options: Options) -> None:
         print(f"means over {max(layers.num_tokens for layers in measured.values()):,} tokens; angles in degrees")
     if options.out is not None:
         save_figure(draw_layers(measured), options.out)
-        print(f"{options.out}: {len(measured)} model{'s' if len(measured) > 1 else ''}")
 
 
 def read_batches(options: Options, vocabulary: "Vocabulary") -> "Iterator[Batch]":

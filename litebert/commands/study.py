@@ -4,7 +4,7 @@ Example:
     litebert study --list
     litebert study sharing --corpus my-corpus --budget 20m
     litebert study sentence --corpus my-corpus --budget 1h --seeds 3 --tasks rte=glue/RTE sst2=glue/SST-2
-    litebert study depth --preset albert-base --corpus my-corpus --steps 125000 --part 1/8
+    litebert study sharing --preset albert-base --corpus my-corpus --steps 125000 --part 1/4
 """
 
 from dataclasses import dataclass, field
@@ -138,5 +138,5 @@ def print_results(study: "Study", results: "list[Result]", options: Options) -> 
         told = ", ".join(f"{name} {100 * value:.1f}" for name, value in baselines.items())
         print(f"{MEASURES[measure]}: {told}")
     print(f"{study.source}: {study.finding}")
-    print(count_verdicts(compared))
+    print(count_verdicts(variants, compared))
     print(f"next: litebert report {options.out / study.name}")

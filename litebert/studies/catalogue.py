@@ -4,6 +4,7 @@ The figures are the paper's averages over SQuAD 1.1 and 2.0, MNLI, SST-2 and RAC
 intrinsic tasks: masked tokens, next sentence, sentence order.
 """
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any, cast
@@ -13,7 +14,7 @@ from litebert.corpus.pairs import Objective
 from litebert.models.encoder import EncoderConfig
 from litebert.presets import LADDER, change_encoder, find_preset
 from litebert.pretraining.config import PretrainConfig
-from litebert.studies.study import Study, Variant, change
+from litebert.studies.study import AFTER, Study, Variant, change
 
 
 def find_encoder(base: PretrainConfig) -> EncoderConfig:
@@ -29,40 +30,47 @@ def twin_changes(encoder: EncoderConfig) -> dict[str, Any]:
     return {"embedding_size": encoder.hidden_size, "projection": False, "sharing": "none"}
 
 
+SIZES = {
+    "albert-base": ("albert-base-v1", "bert-base", "albert-large-v1", "bert-large"),
+    **{
+        f"albert-{rung}": (f"albert-{rung}", f"bert-{rung}", f"albert-{larger}", f"bert-{larger}")
+        for rung, larger in itertools.pairwise(LADDER)
+    },
+}
+"""Two sizes of ALBERT with the BERTs of their shape, by the smaller. All of the paper's have dropout."""
+
+
 def sizes(base: PretrainConfig) -> list[Variant]:
-    """Two sizes of ALBERT with the BERTs of their shape. On the ladder, a rung stands for the paper's base, the next
-    for its large."""
-    rung = base.preset.removeprefix("albert-")
-    if rung in LADDER[:-1]:
-        small, large = rung, LADDER[LADDER.index(rung) + 1]
-    else:
-        small, large = "base", "large"
+    """On the ladder, a rung stands for the paper's base, the next for its large."""
+    require(
+        base.preset in SIZES,
+        f"the preset is {base.preset}; the study has models of its own, from one of {', '.join(SIZES)} on",
+    )
     require(not base.encoder, f"the study has models of its own; leave out --encoder {' '.join(base.encoder)}")
-    figures = {f"albert-{small}": 80.1, f"bert-{small}": 82.3, f"albert-{large}": 82.4, f"bert-{large}": 85.2}
     return [
         Variant(name=name, settings=change(base, preset=name), paper=average(figure))
-        for name, figure in figures.items()
+        for name, figure in zip(SIZES[base.preset], (80.1, 82.3, 82.4, 85.2), strict=True)
     ]
 
 
 def embedding(base: PretrainConfig) -> list[Variant]:
-    encoder = find_encoder(base)
+    """Sizes below the hidden width, and that width itself, where nothing is projected."""
+    hidden_size = find_encoder(base).hidden_size
     figures = {
-        "none": {64: 81.3, 128: 81.7, 256: 81.8, encoder.hidden_size: 82.3},
-        "all": {64: 79.0, 128: 80.1, 256: 79.6, encoder.hidden_size: 79.8},
+        "none": {64: 81.3, 128: 81.7, 256: 81.8},
+        "all": {64: 79.0, 128: 80.1, 256: 79.6},
     }
-
-    def project(size: int) -> bool:
-        return size != encoder.hidden_size or encoder.projection
-
+    widest = {"none": 82.3, "all": 79.8}
     return [
         Variant(
             name=f"{'shared' if sharing == 'all' else 'not shared'}, E={size}",
-            settings=change(base, {"sharing": sharing, "embedding_size": size, "projection": project(size)}),
+            settings=change(base, {"sharing": sharing, "embedding_size": size, "projection": size != hidden_size}),
             paper=average(figure),
         )
         for sharing, row in figures.items()
-        for size, figure in sorted(row.items())
+        for size, figure in (
+            {size: row[size] for size in row if size < hidden_size} | {hidden_size: widest[sharing]}
+        ).items()
     ]
 
 
@@ -142,7 +150,7 @@ def depth(base: PretrainConfig) -> list[Variant]:
     return [
         Variant(
             name=names[layers],
-            settings=change(base, {"num_layers": layers, "sharing": "all"}),
+            settings=change(base, {"num_layers": layers, "sharing": "all"}, init=AFTER if layers in before else None),
             paper=average(figure),
             after=before.get(layers),
         )
@@ -179,25 +187,23 @@ def layers(base: PretrainConfig) -> list[Variant]:
     encoder = find_encoder(base)
     deep = {"num_layers": max(12, encoder.num_layers)}
     return [
-        Variant(name="ALBERT", settings=change(base, deep)),
+        Variant(name="ALBERT", settings=change(base, {**deep, "sharing": "all", "projection": True})),
         Variant(name="BERT", settings=change(base, {**deep, **twin_changes(encoder)})),
     ]
 
 
 def masking(base: PretrainConfig) -> list[Variant]:
     """All are asked about the same held-out masks, those of the settings they have in common."""
-    changes: dict[str, dict[str, Any]] = {
-        "n-grams": {},
-        "words": {"masking": "word"},
-        "tokens": {"masking": "token"},
-        "n-grams, 30 %": {"rate": 0.3},
-        "n-grams, 30 to 15 %": {"rate": 0.3, "final_rate": 0.15},
-        "n-grams, hard tokens": {"hardness": 1.0},
+    plain = replace(base.masking, masking="span", rate=0.15, final_rate=None, rate_sequences=0, hardness=0.0)
+    masks = {
+        "n-grams": plain,
+        "words": replace(plain, masking="word"),
+        "tokens": replace(plain, masking="token"),
+        "n-grams, 30 %": replace(plain, rate=0.3),
+        "n-grams, 30 to 15 %": replace(plain, rate=0.3, final_rate=0.15),
+        "n-grams, hard tokens": replace(plain, hardness=1.0),
     }
-    return [
-        Variant(name=name, settings=change(base, masking=replace(base.masking, **changed)))
-        for name, changed in changes.items()
-    ]
+    return [Variant(name=name, settings=change(base, masking=masking)) for name, masking in masks.items()]
 
 
 STUDIES = {
@@ -258,7 +264,7 @@ STUDIES = {
             name="depth",
             question="How many layers of one block? 1 to 24, each begun with the shallower model.",
             source="Tables 11 and 13",
-            finding="Deeper is better, less and less, up to 24 layers.",
+            finding="Deeper is better, less and less, up to 24 layers; for xxlarge 24 are no better than 12.",
             vary=depth,
         ),
         Study(

@@ -1,5 +1,6 @@
 """How a study is carried out."""
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -28,6 +29,11 @@ class StudyConfig:
         require(self.seeds > 0, f"seeds is {self.seeds}; it must be at least 1")
         for task in self.tasks:
             require(all(task.partition("=")), f"{task!r} is no task with its folder; write it as rte=glue/RTE")
+        require(0 < self.finetune_epochs < math.inf, f"finetune_epochs is {self.finetune_epochs}; it must be positive")
+        require(
+            self.finetune_examples is None or self.finetune_examples > 0,
+            f"finetune_examples is {self.finetune_examples}; it must be at least 1",
+        )
         _ = self.seconds, self.place
 
     @property
@@ -45,9 +51,5 @@ class StudyConfig:
         return int(match[1]), int(match[2])
 
     @property
-    def task_names(self) -> list[str]:
-        return [task.partition("=")[0] for task in self.tasks]
-
-
-def slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9=]+", "-", name.lower()).strip("-")
+    def task_folders(self) -> dict[str, str]:
+        return {name: folder for name, _, folder in (task.partition("=") for task in self.tasks)}

@@ -13,7 +13,9 @@ from litebert.pretraining.config import PretrainConfig
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.pictures import draw_layers, draw_sizes
 from litebert.studies.results import (
+    PLAN,
     Comparison,
+    Plan,
     Result,
     compare_with_paper,
     count_verdicts,
@@ -56,14 +58,14 @@ nav a { margin-right: 1rem; } a { color: inherit; }
 
 def make_report(folders: Sequence[Path], title: str) -> str:
     """The page: a section for each study, and one for all plain runs."""
-    studies = [folder for folder in folders if (folder / "plan.json").exists()]
+    studies = [folder for folder in folders if (folder / PLAN).exists()]
     runs = [folder for folder in folders if folder not in studies]
     for folder in runs:
         require(
             (folder / "metrics.jsonl").exists(),
             f"{folder} is neither a run nor a study; name a folder with a metrics.jsonl or a plan.json",
         )
-    sections = {folder.name: study_section(folder) for folder in studies}
+    sections = {name: study_section(folder) for name, folder in zip(name_runs(studies), studies, strict=True)}
     if runs:
         sections["runs"] = runs_section(runs)
     links = "".join(f'<a href="#{html.escape(name)}">{html.escape(name)}</a>' for name in sections)
@@ -79,18 +81,18 @@ def make_report(folders: Sequence[Path], title: str) -> str:
 def study_section(folder: Path) -> str:
     plan, results = read_plan(folder), read_results(folder)
     require(results, f"{folder} has no results yet; go on with the study")
-    require(
-        folder.name in STUDIES, f"{folder} is no study; the folder of one has its name, such as {next(iter(STUDIES))}"
-    )
-    study = STUDIES[folder.name]
+    name = folder.resolve().name
+    require(name in STUDIES, f"{folder} is no study; the folder of one has its name, such as {next(iter(STUDIES))}")
+    study = STUDIES[name]
     known = {item.name for item in fields(PretrainConfig)}
-    base = from_dict(PretrainConfig, {name: value for name, value in plan["settings"].items() if name in known})
+    base = from_dict(PretrainConfig, {name: value for name, value in plan.settings.items() if name in known})
     variants = study.variants(base)
     compared = compare_with_paper(study, variants, results)
+    verdict = f"The paper: {study.finding} Here: {count_verdicts(variants, compared)}."
     parts = [
         f"<h2>{html.escape(study.name)} <small>{html.escape(study.source)}</small></h2>",
         f"<p>{html.escape(study.question)}</p>",
-        f'<p class="soft">The paper: {html.escape(study.finding)} Here: {html.escape(count_verdicts(compared))}.</p>',
+        f'<p class="soft">{html.escape(verdict)}</p>',
         to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
         *describe_baselines(study, results),
         *(fold(f"{len(compared)} pairs that the paper orders", compared_table(compared)) if compared else []),
@@ -175,10 +177,10 @@ def draw_curves(runs: Sequence[Run], x: XAxis) -> "Figure":
     return draw_runs(runs, x=x, keys=[key for key in CURVES if key in known])
 
 
-def describe_origin(plan: Mapping[str, Any], run: Path) -> str:
+def describe_origin(plan: Plan, run: Path) -> str:
     environment = read_json(run / "environment.json") if (run / "environment.json").exists() else {}
-    described = {"settings": plan["settings"], "steps": plan["steps"], "environment": environment}
-    return to_code(f"{plan.get('command', '')}\n\n{json.dumps(described, indent=1, ensure_ascii=False)}".strip())
+    described = {"settings": plan.settings, "steps": plan.steps, "environment": environment}
+    return to_code(f"{plan.command}\n\n{json.dumps(described, indent=1, ensure_ascii=False)}".strip())
 
 
 def to_code(text: str) -> str:

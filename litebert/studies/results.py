@@ -5,23 +5,48 @@ taken seed by seed, since runs of one seed see the same sequences. A difference 
 single seed tells nothing.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import math
+import os
+import re
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from litebert.config import from_dict, read_json, require
+from litebert.config import UserError, from_dict, read_json
 from litebert.files import write_file
 from litebert.studies.layers import Layers
-from litebert.studies.study import MEASURES, Study, Variant, is_better
+from litebert.studies.study import MEASURES, Study, Variant, identify, is_better
 
 CONFIDENCE = 0.95
 Verdict = Literal["agrees", "disagrees", "tie", "one seed"]
+
+
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What was decided when a study began."""
+
+    command: str
+    settings: dict[str, Any]
+    """All that decides what comes out, but for the steps and the tasks."""
+    steps: dict[str, int]
+    """Of each variant."""
+    tasks: dict[str, str]
+    """That models are fine-tuned for, with their folders; more may be added."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from others, whatever its tasks are."""
+        return identify({"settings": self.settings, "steps": self.steps})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +55,8 @@ class Result:
 
     variant: str
     seed: int
+    plan: str
+    """The name of the plan that it is a part of."""
     run: str
     """Its folder, within that of the studies."""
     steps: int
@@ -42,27 +69,43 @@ class Result:
     """Of the tasks that it was fine-tuned for."""
     layers: Layers | None = None
 
-    def value(self, measure: str) -> float | None:
-        """A measure, a task's score, or the mean of all tasks'."""
-        if measure == "downstream":
-            return statistics.fmean(self.scores.values()) if self.scores else None
-        return self.scores.get(measure, self.measures.get(measure))
+
+def slug(name: str) -> str:
+    """A variant's name as a part of a file's."""
+    return re.sub(r"[^a-z0-9=]+", "-", name.lower()).strip("-")
+
+
+def begin_plan(folder: Path, plan: Plan) -> None:
+    """Writes a plan, unless another part of the study, that began at the same time, was first."""
+    own = folder / f".{PLAN}-{os.getpid()}"
+    write_whole(own, dataclasses.asdict(plan))
+    with contextlib.suppress(FileExistsError):
+        os.link(own, folder / PLAN)
+    own.unlink()
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    write_whole(folder / PLAN, dataclasses.asdict(plan))
+
+
+def read_plan(folder: Path) -> Plan:
+    try:
+        return from_dict(Plan, read_json(folder / PLAN))
+    except UserError as error:
+        raise UserError(f"{folder / PLAN} is no plan of a study ({error}); restore it, or start a new --out") from None
+
+
+def write_result(folder: Path, result: Result) -> None:
+    write_whole(folder / "results" / f"{slug(result.variant)}-seed-{result.seed}.json", dataclasses.asdict(result))
 
 
 def read_results(folder: Path) -> list[Result]:
-    """What is there of a study, in the order of its plan."""
-    order = list(read_plan(folder)["steps"])
+    """What is there of a study as it is planned, in the order of its plan."""
+    plan = read_plan(folder)
+    order = {name: place for place, name in enumerate(plan.steps)}
     results = [read_result(path) for path in sorted((folder / "results").glob("*.json"))]
-    return sorted(results, key=lambda result: (order.index(result.variant), result.seed))
-
-
-def read_plan(folder: Path) -> dict[str, Any]:
-    plan = read_json(folder / "plan.json")
-    require(
-        isinstance(plan.get("steps"), dict) and isinstance(plan.get("settings"), dict),
-        f"{folder / 'plan.json'} is no plan of a study; restore it, or begin the study anew",
-    )
-    return plan
+    found = [result for result in results if result.plan == plan.name]
+    return sorted(found, key=lambda result: (order[result.variant], result.seed))
 
 
 def read_result(path: Path) -> Result:
@@ -70,14 +113,6 @@ def read_result(path: Path) -> Result:
     layers = content.pop("layers", None)
     result = from_dict(Result, content)
     return replace(result, layers=Layers(**layers) if layers else None)
-
-
-def write_plan(folder: Path, plan: Mapping[str, Any]) -> None:
-    write_whole(folder / "plan.json", plan)
-
-
-def write_result(path: Path, result: Result) -> None:
-    write_whole(path, dataclasses.asdict(result))
 
 
 def write_whole(path: Path, content: Mapping[str, Any]) -> None:
@@ -94,7 +129,9 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean, with Student's interval."""
+    """The mean, with Student's interval; nothing is said of runs of which one has come to no number."""
+    if not all(map(math.isfinite, values)):
+        return Estimate(math.nan, None)
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Estimate(mean, None)
@@ -105,10 +142,13 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def gather(results: Sequence[Result], measure: str) -> dict[str, dict[int, float]]:
-    """A measure by variant and seed, of those that have it."""
+    """A measure, a task's score, or the mean of the tasks that all were fine-tuned for, by variant and seed."""
+    tasks = set.intersection(*(set(result.scores) for result in results)) if results else set()
     found: dict[str, dict[int, float]] = {}
     for result in results:
-        value = result.value(measure)
+        value = result.scores.get(measure, result.measures.get(measure))
+        if measure == "downstream" and tasks:
+            value = statistics.fmean(result.scores[task] for task in tasks)
         if value is not None:
             found.setdefault(result.variant, {})[result.seed] = value
     return found
@@ -135,7 +175,7 @@ def compare_with_paper(study: Study, variants: Sequence[Variant], results: Seque
     paper_measures = list(dict.fromkeys(name for variant in variants for name in variant.paper))
     compared = []
     for paper_measure in paper_measures:
-        has_own = any(result.value(paper_measure) is not None for result in results)
+        has_own = bool(gather(results, paper_measure))
         if not has_own and len(paper_measures) > 1:
             continue
         measure = paper_measure if has_own else study.measures[0]
@@ -159,25 +199,29 @@ def pair_difference(first: Mapping[int, float], second: Mapping[int, float]) -> 
 
 
 def judge(measure: str, difference: Estimate) -> Verdict:
-    """Whether ours has the paper's order, for a difference of the paper's better variant from the other."""
+    """Whether ours has the paper's order, for a difference of the paper's better variant from the other.
+
+    Differences that are all the same, as accuracies on few examples can be, say nothing of their spread: a tie.
+    """
     if difference.margin is None:
         return "one seed"
-    if abs(difference.mean) <= difference.margin:
+    if abs(difference.mean) <= difference.margin or difference.margin == 0:
         return "tie"
     return "agrees" if is_better(measure, difference.mean, 0.0) else "disagrees"
 
 
-def count_verdicts(compared: Sequence[Comparison]) -> str:
+def count_verdicts(variants: Sequence[Variant], compared: Sequence[Comparison]) -> str:
     """In words: how many orders are the paper's."""
-    if not compared:
+    if not any(variant.paper for variant in variants):
         return "the paper has no figures for these"
-    if all(comparison.verdict == "one seed" for comparison in compared):
-        return f"one seed tells no order; {len(compared)} pairs could be compared with the paper's, with --seeds 3"
-    counts = {name: sum(c.verdict == name for c in compared) for name in ("agrees", "tie", "disagrees")}
-    return (
+    counts = Counter(comparison.verdict for comparison in compared)
+    if counts["one seed"] == len(compared):
+        return "one seed tells no order; with --seeds 3 pairs could be held against the paper's"
+    said = (
         f"of {len(compared)} that the paper orders, {counts['agrees']} pairs come out in its order, "
         f"{counts['tie']} are ties, {counts['disagrees']} the other way round"
     )
+    return said + (f", {counts['one seed']} have only one seed" if counts["one seed"] else "")
 
 
 def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -15,23 +15,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from litebert.config import refuse_changes
+from litebert.config import refuse_changes, require
 from litebert.corpus.loader import open_mixture
+from litebert.corpus.pairs import PairConfig
 from litebert.finetuning.run import finetune
 from litebert.models.folder import read_model
-from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.config import PretrainConfig, make_schedule
 from litebert.pretraining.held_out import HeldOut
-from litebert.pretraining.run import Pace, measure_pace, open_held_out, prepare, pretrain
-from litebert.recipes import finetune_small
-from litebert.studies.config import StudyConfig, slug
+from litebert.pretraining.run import Pace, describe_data, measure_pace, open_held_out, prepare, pretrain
+from litebert.recipes import settle_recipe
+from litebert.studies.config import StudyConfig
 from litebert.studies.layers import Layers, measure_layers
-from litebert.studies.results import Result, read_plan, read_result, read_results, write_plan, write_result
+from litebert.studies.results import (
+    PLAN,
+    Plan,
+    Result,
+    begin_plan,
+    read_plan,
+    read_results,
+    slug,
+    write_plan,
+    write_result,
+)
 from litebert.studies.study import Study, Variant, identify
+from litebert.tasks.registry import find_task
+from litebert.tasks.text import TextColumns
 from litebert.training.costs import count_parameters
 from litebert.training.evaluation import measure
-from litebert.training.metrics import read_lines, read_metrics
+from litebert.training.loop import Outcome
+from litebert.training.metrics import read_metrics
 from litebert.training.parallel import Ranks
 
 TIMED_STEPS = 10_000
@@ -51,10 +65,6 @@ class Job(NamedTuple):
     variant: Variant
     seed: int
 
-    @property
-    def file_name(self) -> str:
-        return f"{slug(self.variant.name)}-seed-{self.seed}.json"
-
 
 def carry_out(
     study: Study,
@@ -71,26 +81,41 @@ def carry_out(
     The `command` that asked for it is written down with the plan; `tell` is told what happens.
     """
     variants, questions = study.variants(base), Questions(base)
+    check_tasks(config)
     tell(f"{study.name}: {study.question}")
-    steps = settle_plan(study, variants, base, config, out, ranks, command)["steps"]
-    tell("steps: " + ", ".join(f"{name} {number:,}" for name, number in steps.items()))
-    folder = out / study.name / "results"
+    plan = settle_plan(study, variants, questions, config, out, ranks, command)
+    tell("steps: " + ", ".join(f"{name} {number:,}" for name, number in plan.steps.items()))
     jobs = list(take_part(list_jobs(variants, base.seed, config.seeds), config.place))
-    found = {job.file_name: read_result(folder / job.file_name) for job in jobs if (folder / job.file_name).exists()}
+    found = {(result.variant, result.seed): result for result in read_results(out / study.name)}
     ranks.agree_on(len(found), "results")  # none writes before all have looked
     for number, job in enumerate(jobs, start=1):
-        result = found.get(job.file_name)
-        is_known = result is not None and set(config.task_names) <= set(result.scores)
+        result = found.get((job.variant.name, job.seed))
+        is_known = result is not None and set(config.task_folders) <= set(result.scores)
         tell(f"{number} of {len(jobs)}: {job.variant.name}, seed {job.seed}{': done before' if is_known else ''}")
         if is_known:
             continue
-        run, settings = find_run(job, variants, steps, out)
-        make_run(run, settings, ranks)
+        run, settings = find_run(job, variants, plan.steps, out)
+        outcome = pretrain(settings, run, ranks)  # of a run that is done it only writes the model again
+        check_outcome(outcome)
         scores = finetune_all(run, job.seed, config, out, ranks)
-        result = result or ask(job, settings, run.relative_to(out), questions, out, study.has_layers)
+        result = result or ask(job, settings, run.relative_to(out), plan, questions, out, study.has_layers)
         result = replace(result, scores={**result.scores, **scores})
-        ranks.do_first(partial(write_result, folder / job.file_name, result))
+        ranks.do_first(partial(write_result, out / study.name, result))
     return read_results(out / study.name)
+
+
+def check_outcome(outcome: Outcome) -> None:
+    if outcome.stopped_by is not None:
+        raise StoppedError(outcome.stopped_by)
+
+
+def check_tasks(config: StudyConfig) -> None:
+    """Refuses tasks that cannot be read before anything is trained for them."""
+    for name, folder in config.task_folders.items():
+        task = find_task(name, TextColumns(), folder)
+        for split in (task.splits["train"][:1], task.splits["dev"][:1]):
+            require(split, f"{name} has no data to learn from; choose another task")
+            task.read(folder, split[0])
 
 
 def list_jobs(variants: Sequence[Variant], first_seed: int, seeds: int) -> list[list[Job]]:
@@ -117,29 +142,53 @@ def take_part(chains: Sequence[list[Job]], place: tuple[int, int]) -> Iterator[J
 def settle_plan(
     study: Study,
     variants: Sequence[Variant],
-    base: PretrainConfig,
+    questions: "Questions",
     config: StudyConfig,
     out: Path,
     ranks: Ranks,
     command: str,
-) -> dict[str, Any]:
-    """How many steps each variant takes: as written when the study began, as given, or as fits the budget."""
-    folder = out / study.name
-    settings = json.loads(json.dumps(base.fixed)) | {"variants": [variant.name for variant in variants]}
-    has_begun = (folder / "plan.json").exists()
+) -> Plan:
+    """How many steps each variant takes: as written when the study began, as given, or as fits the budget.
+
+    All that decides what comes out is written with them, and is refused when it is another later; tasks may be added.
+    """
+    folder, base = out / study.name, questions.base
+    settings = json.loads(
+        json.dumps(
+            base.fixed
+            | {"evaluation_sequences": base.evaluation_sequences}
+            | {"data": describe_data(base.corpora, questions.corpora)}
+            | {"finetune_epochs": config.finetune_epochs, "finetune_examples": config.finetune_examples}
+        )
+    )
+    has_begun = (folder / PLAN).exists()
     ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
-    if has_begun:
-        plan = read_plan(folder)
-        refuse_changes(settings, plan["settings"], folder)
-        return plan
-    if base.steps is not None:
-        steps = dict.fromkeys(settings["variants"], base.steps)
-    else:
-        paces = {variant.name: time_variant(variant, out, ranks) for variant in variants}
-        steps = share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
-    plan = {"command": command, "settings": settings, "steps": steps}
+    if not has_begun:
+        steps = choose_steps(study, variants, base, config, out, ranks)
+        for variant in variants:
+            make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
+        ranks.do_first(lambda: begin_plan(folder, Plan(command=command, settings=settings, steps=steps, tasks={})))
+    plan = read_plan(folder)
+    refuse_changes(settings, plan.settings, folder, kind="study", option="--out")
+    refuse_changes(
+        plan.tasks | config.task_folders, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out"
+    )
+    require(
+        list(plan.steps) == [variant.name for variant in variants],
+        f"{folder} was begun with other variants, by another version; start a new --out",
+    )
+    plan = replace(plan, tasks=plan.tasks | config.task_folders)
     ranks.do_first(lambda: write_plan(folder, plan))
     return plan
+
+
+def choose_steps(
+    study: Study, variants: Sequence[Variant], base: PretrainConfig, config: StudyConfig, out: Path, ranks: Ranks
+) -> dict[str, int]:
+    if base.steps is not None:
+        return {variant.name: base.steps for variant in variants}
+    paces = {variant.name: time_variant(variant, out, ranks) for variant in variants}
+    return share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
 
 
 def share_out(paces: Mapping[str, Pace], seconds: float, *, equal_time: bool) -> dict[str, int]:
@@ -151,7 +200,7 @@ def share_out(paces: Mapping[str, Pace], seconds: float, *, equal_time: bool) ->
 
 
 def time_variant(variant: Variant, out: Path, ranks: Ranks) -> Pace:
-    settings = replace(variant.settings, steps=TIMED_STEPS, minutes=None, evaluation_sequences=0)
+    settings = replace(variant.settings, init=None, steps=TIMED_STEPS, minutes=None, evaluation_sequences=0)
     prepared = prepare(settings, out / "runs" / ".timed", ranks)
     return measure_pace(prepared.config, prepared.training, ranks)
 
@@ -163,26 +212,14 @@ def find_run(job: Job, variants: Sequence[Variant], steps: Mapping[str, int], ou
     """
     variant = job.variant
     settings = replace(variant.settings, steps=steps[variant.name], minutes=None, seed=job.seed, evaluation_sequences=0)
+    before = None
     if variant.after is not None:
-        before = next(other for other in variants if other.name == variant.after)
-        begin, _ = find_run(Job(before, job.seed), variants, steps, out)
-        settings = replace(settings, init=str(begin / "model"))
-    digest = identify(settings)
+        previous = next(other for other in variants if other.name == variant.after)
+        before, _ = find_run(Job(previous, job.seed), variants, steps, out)
+        settings = replace(settings, init=str((before / "model").resolve()))
+    digest = identify(settings.fixed | {"init": before.name if before else None})
     found = sorted((out / "runs").glob(f"*-{digest}"))
     return (found[0] if found else out / "runs" / f"{slug(variant.name)}-{digest}"), settings
-
-
-def make_run(run: Path, settings: PretrainConfig, ranks: Ranks) -> None:
-    """Pre-trains, unless the run has taken its steps and left a model."""
-    assert settings.steps is not None
-    metrics = run / "metrics.jsonl"
-    has_model = (run / "model" / "config.json").exists() and metrics.exists()
-    is_done = has_model and any(line["step"] >= settings.steps for line in read_lines(metrics))
-    ranks.agree_on(int(is_done), "a run that is done, 0 or 1,")
-    if not is_done:
-        outcome = pretrain(settings, run, ranks)
-        if outcome.stopped_by is not None:
-            raise StoppedError(outcome.stopped_by)
 
 
 class Questions:
@@ -199,14 +236,15 @@ class Questions:
             self.opened[objective] = open_held_out(replace(self.base, pairs=pairs), self.corpora, self.weights)
         return self.opened[objective]
 
-    def measure(self, folder: Path, objective: str) -> dict[str, float]:
-        """Masked tokens are asked about in the pairs of the common settings, also of a model that learned on others."""
-        held_out, common = self.open(objective), self.open(self.base.pairs.objective)
+    def measure(self, folder: Path, pairs: PairConfig) -> dict[str, float]:
+        """Masked tokens are asked about in the pairs of the common settings, also of a model that learned on others;
+        but not of one that learned on none, and has never seen a second segment."""
+        held_out, common = self.open(pairs.objective), self.open(self.base.pairs.objective)
         if held_out is None or common is None:
             return {}
         model = read_model(folder)
         values = held_out.measure(model)
-        if held_out is not common:
+        if held_out is not common and pairs.has_pairs:
             measured = measure(model, common.own.batches())
             values["masked_token_loss"] = measured.masked_token_loss
             values["masked_token_accuracy"] = measured.masked_token_accuracy
@@ -219,7 +257,9 @@ class Questions:
         return measure_layers(read_model(folder), common.own.loader.one_epoch(LAYER_BATCHES * 32))
 
 
-def ask(job: Job, settings: PretrainConfig, run: Path, questions: Questions, out: Path, with_layers: bool) -> Result:
+def ask(
+    job: Job, settings: PretrainConfig, run: Path, plan: Plan, questions: Questions, out: Path, with_layers: bool
+) -> Result:
     model = out / run / "model"
     encoder = read_model(model).config
     lines = read_metrics(out / run)
@@ -227,33 +267,35 @@ def ask(job: Job, settings: PretrainConfig, run: Path, questions: Questions, out
     return Result(
         variant=job.variant.name,
         seed=job.seed,
+        plan=plan.name,
         run=str(run),
         steps=lines[-1]["step"],
         parameters=sum(count_parameters(encoder, settings.pairs.num_pair_classes).values()),
         tokens=max(int(line.get("tokens", 0)) for line in lines),
         minutes=max(float(line.get("seconds", 0)) for line in lines) / 60,
         tokens_per_second=statistics.median(speeds) if speeds else 0.0,
-        measures=questions.measure(model, settings.pairs.objective),
+        measures=questions.measure(model, settings.pairs),
         layers=questions.measure_layers(model) if with_layers else None,
     )
 
 
 def finetune_all(run: Path, seed: int, config: StudyConfig, out: Path, ranks: Ranks) -> dict[str, float]:
-    """The score of each task, its best on dev, as a share."""
+    """The score of each task, its best on dev, as a share; by the recipe that suits the model."""
     scores = {}
-    for task in config.tasks:
-        name, _, data = task.partition("=")
+    for name, folder in config.task_folders.items():
+        init = str((run / "model").resolve())
         settings = replace(
-            finetune_small(name),
-            data=data,
-            init=str(run / "model"),
+            settle_recipe({"--task": name, "--init": init}),
+            data=folder,
+            init=init,
             seed=seed,
             epochs=config.finetune_epochs,
+            steps=None,
+            warmup_steps=None,
             train_examples=config.finetune_examples,
         )
         outcome, found = finetune(settings, out / "finetuned" / run.name / name, ranks)
-        if outcome.stopped_by is not None:
-            raise StoppedError(outcome.stopped_by)
+        check_outcome(outcome)
         if ranks.is_first:  # which alone has scored it
             splits = [values for key, values in found.items() if isinstance(values, Mapping) and key != "files"]
             scores[name] = splits[0][found["metric"]] / 100

@@ -11,6 +11,8 @@ from litebert.presets import find_preset, read_changes
 from litebert.pretraining.config import PretrainConfig
 
 Equal = Literal["steps", "minutes"]
+AFTER = "the variant before"
+"""Stands for a model folder that is known only when the study is carried out."""
 
 MEASURES = {
     "masked_token_loss": "masked-token loss",
@@ -37,7 +39,7 @@ class Variant:
     paper: Mapping[str, float] = field(default_factory=dict)
     """What the paper has for it, in per cent, by the names of `MEASURES`."""
     after: str | None = None
-    """The variant whose model it begins with."""
+    """The variant whose model it begins with; its settings have `AFTER` for the folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,26 +62,29 @@ class Study:
     """Whether it looks at what each layer does to its input."""
 
     def variants(self, base: PretrainConfig) -> list[Variant]:
-        found = self.vary(base)
-        require(len(found) > 1, f"{self.name} has nothing to compare for {base.preset}")
-        return found
+        require(
+            self.equal == "steps" or base.steps is None,
+            f"--steps is {base.steps}; {self.name} gives all runs equal time: leave it out, and say --budget",
+        )
+        require(base.init is None, f"--init is {base.init}; a study compares models that begin anew: leave it out")
+        return self.vary(base)
 
 
 def change(base: PretrainConfig, encoder: Mapping[str, Any] | None = None, **changes: Any) -> PretrainConfig:
-    """Settings with changes, also to the encoder, of which those that the preset has anyway are left out.
+    """Settings with changes, also to the encoder. Of those that make the preset what it is anyway, none is left.
 
-    So one model has one config, however a study came to it, and studies share their runs.
+    So one model has one config, however a study came to it, and studies share their runs. A model that begins with the
+    weights of a folder begins with the folder's config: there every change counts.
     """
-    preset = find_preset(changes.get("preset", base.preset))
+    changed = replace(base, **changes)
     wanted = read_changes(base.encoder) | dict(encoder or {})
-    real = {name: value for name, value in wanted.items() if getattr(preset, name) != value}
-    written = tuple(
-        f"{name}={json.dumps(value) if not isinstance(value, str) else value}" for name, value in real.items()
-    )
-    return replace(base, encoder=written, **changes)
+    if changed.init is None:
+        preset = find_preset(changed.preset)
+        wanted = {name: value for name, value in wanted.items() if getattr(preset, name) != value}
+    written = (f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in wanted.items())
+    return replace(changed, encoder=tuple(written))
 
 
-def identify(settings: PretrainConfig) -> str:
-    """A name for all that decides what a run learns."""
-    content = {name: value for name, value in settings.fixed.items() if name != "minutes"}
+def identify(content: Mapping[str, Any]) -> str:
+    """A short name for all that is in it."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]

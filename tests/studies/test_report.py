@@ -1,4 +1,5 @@
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -57,6 +58,12 @@ def test_plain_runs_are_on_it_too(done: Path) -> None:
     runs = sorted((done / "runs").iterdir())
     text = check(make_report(runs, "title"))
     assert all(run.name in text for run in runs)
+
+
+def test_folders_of_one_name_are_told_apart(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done, tmp_path / "other")
+    page = make_report([done / "layers", tmp_path / "other" / "layers"], "title")
+    assert page.count("<section") == 2 and f'id="{done.name}/layers"' in page and 'id="other/layers"' in page
 
 
 def test_what_is_neither_a_study_nor_a_run_is_refused(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,9 @@ from litebert.config import UserError
 from litebert.pretraining.config import PretrainConfig
 from litebert.studies.layers import Layers
 from litebert.studies.results import (
+    Plan,
     Result,
+    begin_plan,
     compare_with_paper,
     count_verdicts,
     estimate,
@@ -14,8 +18,9 @@ from litebert.studies.results import (
     judge,
     pair_difference,
     read_plan,
-    read_result,
+    read_results,
     tabulate,
+    write_plan,
     write_result,
 )
 from litebert.studies.study import Study, Variant
@@ -36,8 +41,8 @@ STUDY = Study(name="made", question="Which?", source="Table 0", finding="The sec
 
 def make(variant: str, seed: int, loss: float, **more: object) -> Result:
     content = {
-        "variant": variant, "seed": seed, "run": f"runs/{variant}", "steps": 9, "parameters": 1000, "tokens": 90,
-        "minutes": 1.0, "tokens_per_second": 5.0,
+        "variant": variant, "seed": seed, "plan": "plan", "run": f"runs/{variant}", "steps": 9, "parameters": 1000,
+        "tokens": 90, "minutes": 1.0, "tokens_per_second": 5.0,
         "measures": {"masked_token_loss": loss, "sop_accuracy": 0.6, "sop_shallow": 0.7, "sop_majority": 0.5},
     }  # fmt: skip
     return Result(**(content | more))  # type: ignore[arg-type]
@@ -60,9 +65,15 @@ def test_a_difference_within_its_interval_is_a_tie_and_one_seed_is_nothing() -> 
     assert judge("masked_token_loss", estimate([-1.0])) == "one seed"
     assert judge("masked_token_loss", estimate([-1.0, -1.1, -1.05])) == "agrees"
     assert judge("sop_accuracy", estimate([-1.0, -1.1, -1.05])) == "disagrees"
+    assert judge("sop_accuracy", estimate([0.25, 0.25])) == "tie"  # no spread is no proof
 
 
-@pytest.mark.parametrize(("losses", "verdict"), [((4.0, 4.1), "agrees"), ((6.0, 6.1), "disagrees"), ((4, 6), "tie")])
+def test_nothing_is_said_of_runs_that_came_to_no_number() -> None:
+    found = estimate([1.0, float("nan"), 2.0])
+    assert math.isnan(found.mean) and judge("masked_token_loss", found) == "one seed"
+
+
+@pytest.mark.parametrize(("losses", "verdict"), [((4.0, 4.15), "agrees"), ((6.0, 6.15), "disagrees"), ((4, 6), "tie")])
 def test_the_order_of_a_pair_is_held_against_the_paper_s(losses: tuple[float, float], verdict: str) -> None:
     results = [make("first", seed, 5.0 + seed / 10) for seed in (0, 1)]
     results += [make("second", seed, loss) for seed, loss in enumerate(losses)]
@@ -80,6 +91,13 @@ def test_fine_tuned_models_stand_beside_the_paper_s_averages() -> None:
     assert rows[0]["rte"] == "50.0 ± 0.0" and rows[0]["downstream"] == "60.0 ± 0.0"
 
 
+def test_only_tasks_that_all_were_fine_tuned_for_are_averaged() -> None:
+    results = [make("first", seed, 1.0, scores={"rte": 0.5}) for seed in (0, 1)]
+    results += [make("second", seed, 9.0, scores={"rte": 0.4 + seed / 100, "sst2": 0.9}) for seed in (0, 1)]
+    (compared,) = compare_with_paper(STUDY, vary(SETTINGS), results)
+    assert compared.measure == "downstream" and compared.difference.mean == pytest.approx(-0.095)
+
+
 def test_a_table_has_a_row_for_each_variant_that_was_run() -> None:
     rows = tabulate(STUDY, vary(SETTINGS), [make("first", 0, 5.0), make("third", 0, 4.0), make("third", 1, 4.2)])
     assert [row[""] for row in rows] == ["first", "third"]
@@ -89,13 +107,15 @@ def test_a_table_has_a_row_for_each_variant_that_was_run() -> None:
 
 
 def test_verdicts_are_counted_in_words() -> None:
+    def count(results: list[Result]) -> str:
+        return count_verdicts(vary(SETTINGS), compare_with_paper(STUDY, vary(SETTINGS), results))
+
     one = [make("first", 0, 5.0), make("second", 0, 4.0)]
-    assert "one seed tells no order" in count_verdicts(compare_with_paper(STUDY, vary(SETTINGS), one))
-    both = [*one, make("first", 1, 5.1), make("second", 1, 4.1)]
-    assert "of 1 that the paper orders, 1 pairs come out in its order, 0 are ties, 0" in count_verdicts(
-        compare_with_paper(STUDY, vary(SETTINGS), both)
-    )
-    assert count_verdicts([]) == "the paper has no figures for these"
+    assert "one seed tells no order" in count(one)
+    both = [*one, make("first", 1, 5.15), make("second", 1, 4.1)]
+    assert "of 1 that the paper orders, 1 pairs come out in its order, 0 are ties, 0" in count(both)
+    assert "one seed tells no order" in count([])
+    assert count_verdicts([Variant(name="third", settings=SETTINGS)], []) == "the paper has no figures for these"
 
 
 def test_accuracies_of_pairs_stand_beside_what_needs_no_model() -> None:
@@ -104,13 +124,33 @@ def test_accuracies_of_pairs_stand_beside_what_needs_no_model() -> None:
     }
 
 
+PLANNED = Plan(command="litebert study made", settings={"seed": 0}, steps={"first": 9, "second": 9}, tasks={})
+
+
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    result = make("first", 3, 5.0, layers=Layers(distances=[1.0, 2.0], angles=[3.0, 4.0], num_tokens=5))
-    write_result(tmp_path / "result.json", result)
-    assert read_result(tmp_path / "result.json") == result
+    layers = Layers(distances=[1.0, 2.0], angles=[3.0, 4.0], num_tokens=5)
+    result = make("first", 3, 5.0, layers=layers, plan=PLANNED.name)
+    write_plan(tmp_path, PLANNED)
+    write_result(tmp_path, result)
+    assert read_results(tmp_path) == [result]
+
+
+def test_results_of_another_plan_are_not_taken_for_this_one_s(tmp_path: Path) -> None:
+    write_plan(tmp_path, PLANNED)
+    write_result(tmp_path, make("first", 0, 5.0, plan=PLANNED.name))
+    write_result(tmp_path, make("second", 0, 5.0, plan=replace(PLANNED, settings={"seed": 1}).name))
+    write_result(tmp_path, make("gone", 0, 5.0, plan="older"))
+    assert [result.variant for result in read_results(tmp_path)] == ["first"]
+    assert replace(PLANNED, tasks={"rte": "RTE"}).name == PLANNED.name
+
+
+def test_of_parts_that_begin_together_the_first_one_s_plan_stands(tmp_path: Path) -> None:
+    begin_plan(tmp_path, PLANNED)
+    begin_plan(tmp_path, replace(PLANNED, steps={"first": 1, "second": 1}))
+    assert read_plan(tmp_path) == PLANNED and [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
 def test_what_is_no_plan_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text("{}")
-    with pytest.raises(UserError, match="plan.json is no plan of a study"):
+    with pytest.raises(UserError, match="plan.json is no plan of a study .Plan lacks command"):
         read_plan(tmp_path)

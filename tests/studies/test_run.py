@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from litebert.config import UserError
+from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.run import Pace
 from litebert.studies import run as module
@@ -20,12 +22,13 @@ from tests.finetuning.made import make_labels
 
 
 def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Lets runs be made as ever, and notes which."""
+    """Lets runs be made as ever, and notes those that took steps."""
     made: list[Path] = []
     real = module.pretrain
 
     def note(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
-        made.append(run)
+        if not run.exists():
+            made.append(run)
         return real(config, run, ranks)
 
     monkeypatch.setattr(module, "pretrain", note)
@@ -81,18 +84,58 @@ def test_all_are_asked_about_the_same_masks(base: PretrainConfig, tmp_path: Path
     assert len({result.measures["masked_token_loss"] for result in results}) == 1 < len(results)
 
 
-def test_deeper_models_begin_with_the_shallower_one(base: PretrainConfig, tmp_path: Path) -> None:
-    results = carry_out(STUDIES["depth"], replace(base, steps=2), StudyConfig(), tmp_path, Ranks())
+def test_deeper_models_begin_with_the_shallower_one(
+    base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = replace(base, steps=2)
+    results = carry_out(STUDIES["depth"], short, StudyConfig(), tmp_path, Ranks())
     inits = [json.loads((tmp_path / result.run / "config.json").read_text())["init"] for result in results]
-    assert inits[0] is None
-    assert inits[1:] == [str(tmp_path / result.run / "model") for result in results[:-1]]
+    assert inits == [None, *(str(tmp_path / result.run / "model") for result in results[:-1])]
+    models = [read_model(tmp_path / result.run / "model") for result in results]
+    assert [model.config.num_layers for model in models] == [1, 3, 6, 12, 24]
+    made = count_runs(monkeypatch)
+    monkeypatch.chdir(tmp_path.parent)  # the same folder by another name
+    carry_out(STUDIES["depth"], short, StudyConfig(), Path(tmp_path.name), Ranks())
+    assert made == []
 
 
-def test_other_settings_are_refused_and_change_nothing(done: Path, base: PretrainConfig) -> None:
+@pytest.mark.parametrize(
+    ("changes", "how", "said"),
+    [
+        ({"learning_rate": 1e-3}, {}, "learning_rate 0.003 -> 0.001"),
+        ({"evaluation_sequences": 50}, {}, "evaluation_sequences 40 -> 50"),
+        ({}, {"finetune_epochs": 9.0}, "finetune_epochs 3.0 -> 9.0"),
+        ({}, {"finetune_examples": 9}, "finetune_examples None -> 9"),
+    ],
+)
+def test_other_settings_are_refused_and_change_nothing(
+    done: Path, base: PretrainConfig, changes: dict, how: dict, said: str
+) -> None:
     before = (done / "layers" / "plan.json").read_text()
-    with pytest.raises(UserError, match="another config .*learning_rate 0.003 -> 0.001"):
-        carry_out(STUDIES["layers"], replace(base, learning_rate=1e-3), StudyConfig(), done, Ranks())
+    with pytest.raises(UserError, match=f"is a study with another config .*{said}.*or a new --out"):
+        carry_out(STUDIES["layers"], replace(base, **changes), StudyConfig(**how), done, Ranks())
     assert (done / "layers" / "plan.json").read_text() == before
+
+
+def test_a_corpus_that_was_built_anew_is_not_gone_on_with(
+    done: Path, base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "describe_data", lambda *_: {"corpora": "others"})
+    with pytest.raises(UserError, match="another config .data "):
+        carry_out(STUDIES["layers"], base, StudyConfig(), done, Ranks())
+
+
+def test_a_model_that_was_written_half_way_is_not_taken_for_the_last(base: PretrainConfig, tmp_path: Path) -> None:
+    """As when a process is killed after its last step, and before it has written the model anew."""
+    short = replace(base, steps=4)
+    (first, _) = carry_out(STUDIES["dropout"], short, StudyConfig(), tmp_path, Ranks())
+    model = tmp_path / first.run / "model" / "model.safetensors"
+    whole = model.read_bytes()
+    (other,) = [result for result in read_results(tmp_path / "dropout") if result.run != first.run]
+    model.write_bytes((tmp_path / other.run / "model" / "model.safetensors").read_bytes())
+    (tmp_path / "dropout" / "results" / "with-dropout-seed-0.json").unlink()
+    again = carry_out(STUDIES["dropout"], short, StudyConfig(), tmp_path, Ranks())
+    assert model.read_bytes() == whole and again[0].measures == first.measures
 
 
 def test_a_run_that_is_stopped_stops_the_study(
@@ -104,21 +147,42 @@ def test_a_run_that_is_stopped_stops_the_study(
     assert read_results(tmp_path / "dropout") == []
 
 
-def test_models_are_fine_tuned_where_tasks_are_named(done: Path, base: PretrainConfig, tmp_path: Path) -> None:
-    import numpy as np
-
-    shutil.copytree(done, tmp_path / "out")
+def write_rte(folder: Path) -> Path:
     random = np.random.default_rng(0)
+    folder.mkdir()
     for split, number in (("train", 16), ("dev", 8)):
-        rows = [make_labels(random, place) for place in range(number)]
-        lines = [f"{place}\t{row['text']}\t{row['text']}\t{'entailment' if row['label'] == 'yes' else 'not_entailment'}"
-                 for place, row in enumerate(rows)]  # fmt: skip
-        (tmp_path / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *lines]) + "\n")
-    config = StudyConfig(tasks=(f"rte={tmp_path}",), finetune_epochs=1)
-    results = carry_out(STUDIES["layers"], base, config, tmp_path / "out", Ranks())
-    scored = [result for result in results if result.seed == 0]
-    assert all(0 <= result.scores["rte"] <= 1 for result in scored)
-    assert len(list((tmp_path / "out" / "finetuned").iterdir())) == len(scored) == 2
+        labels = [("entailment", "not_entailment")[place % 2] for place in range(number)]
+        rows = [f"{place}\t{make_labels(random, place)['text']}\tit is\t{label}" for place, label in enumerate(labels)]
+        (folder / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n")
+    return folder
+
+
+def test_models_are_fine_tuned_where_tasks_are_named(done: Path, base: PretrainConfig, tmp_path: Path) -> None:
+    shutil.copytree(done, tmp_path / "out")
+    study, config = STUDIES["layers"], StudyConfig(tasks=(f"rte={write_rte(tmp_path / 'RTE')}",))
+    results = carry_out(study, base, config, tmp_path / "out", Ranks())
+    scored = {Path(result.run).name: result.scores["rte"] for result in results if result.seed == 0}
+    assert len(scored) == 2 and not any(result.scores for result in results if result.seed == 1)
+    for run, score in scored.items():
+        written = json.loads((tmp_path / "out" / "finetuned" / run / "rte" / "scores.json").read_text())
+        assert score == written["dev"]["accuracy"] / 100
+    with pytest.raises(UserError, match="by its tasks, is a study with another config .rte "):
+        carry_out(study, base, StudyConfig(tasks=(f"rte={write_rte(tmp_path / 'other')}",)), tmp_path / "out", Ranks())
+
+
+@pytest.mark.parametrize(("task", "said"), [("rtee=RTE", "did you mean 'rte'"), ("rte=nowhere", "nowhere")])
+def test_tasks_are_read_before_anything_is_trained_for_them(
+    base: PretrainConfig, tmp_path: Path, task: str, said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        carry_out(STUDIES["dropout"], base, StudyConfig(tasks=(task,)), tmp_path, Ranks())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_steps_that_do_not_fit_are_refused_while_nothing_is_written(base: PretrainConfig, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="warmup_steps is 5000"):
+        carry_out(STUDIES["dropout"], replace(base, warmup_steps=5000), StudyConfig(), tmp_path, Ranks())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_steps_share_out_the_time() -> None:
