@@ -26,19 +26,9 @@ ARROWS: dict[str, set[str]] = {
     "pretraining": {"config", "batch", "files", "text", "corpus", "models", "presets", "training"},
     "finetuning": {"config", "batch", "files", "text", "tasks", "models", "presets", "training"},
     "recipes": {"config", "corpus", "presets", "pretraining", "finetuning", "tasks", "training"},
-    "studies": {
-        "config",
-        "batch",
-        "files",
-        "corpus",
-        "models",
-        "presets",
-        "tasks",
-        "training",
-        "pretraining",
-        "finetuning",
-        "recipes",
-    },  # fmt: skip
+    # All of the above but the text itself.
+    "studies": {"config", "batch", "files", "corpus", "models", "presets", "tasks"}
+    | {"training", "pretraining", "finetuning", "recipes"},
 }
 FREE = {"commands", "__main__", "__init__"}
 ORACLES = {"transformers", "tensorflow", "google", "pytest", "hypothesis"}

@@ -36,6 +36,8 @@ class Options:
     """How many sequences to read, each from the beginning of a paragraph."""
     pieces: bool = False
     """Take the text as pieces of the vocabulary, separated by spaces, for vocabularies that are not of words."""
+    names: tuple[str, ...] = ()
+    """Names for the models, in their order, instead of those of their folders."""
     out: Path | None = None
     """Draw the figure here: .png, .pdf or .svg."""
     json: bool = False
@@ -57,8 +59,12 @@ def run(options: Options) -> None:
     require(options.sequences > 0, f"--sequences is {options.sequences}; it must be at least 1")
     if options.out is not None:
         image_kind(options.out)
+    require(
+        len(options.names) in (0, len(options.models)) and len(set(options.names)) == len(options.names),
+        f"--names is {' '.join(options.names)}; give each of the {len(options.models)} models one of its own",
+    )
     measured = {}
-    for name, folder in zip(name_runs(options.models), options.models, strict=True):
+    for name, folder in zip(options.names or name_runs(options.models), options.models, strict=True):
         model, vocabulary = litebert.open_model(folder)
         require(
             options.length <= model.config.num_positions,

@@ -66,6 +66,8 @@ def test_layers_are_measured_on_any_text(capsys: Printed, tmp_path: Path) -> Non
     arguments = ["layers", model, "--text", tmp_path / "text.txt", "--length", "8"]
     said = run(capsys, *arguments, "--out", tmp_path / "layers.png")
     assert "model: distance" in said and (tmp_path / "layers.png").exists()
+    assert list(json.loads(run(capsys, *arguments, "--names", "mine", "--json"))) == ["mine"]
+    assert "--names is a b; give each of the 1 models one" in refuse(capsys, *arguments, "--names", "a", "b")
     (layers,) = json.loads(run(capsys, *arguments, "--json")).values()
     assert layers["num_tokens"] == 8 + 8 + 4 and len(layers["angles"]) == 2
     assert "--length is 999; " in refuse(capsys, *arguments, "--length", "999")
