@@ -24,7 +24,16 @@ from litebert.text.unigram import VocabularyConfig, train_unigram
 from litebert.text.vocabulary import copy_vocabulary
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "README.zh-CN.md", "docs/tour.md", "docs/howto/finetuning.md", "docs/howto/studies.md"]
+PAGES = [
+    "README.md",
+    "README.zh-CN.md",
+    "docs/tour.md",
+    "docs/howto/finetuning.md",
+    "docs/howto/studies.md",
+    "docs/howto/languages.md",
+    "docs/howto/domains.md",
+    "docs/howto/folders.md",
+]
 PROSE = ["CONTRIBUTING.md", "docs/design.md", "docs/paper.md", "docs/results.md", "docs/howto/devices.md"]
 
 
