@@ -216,7 +216,7 @@ class Loop:
                 batches = self.warm_up(batches)
             while not self.is_done() and stopped_by is None:
                 stopped_by, must_save = self.take_step(batches, caught)
-                if self.step % self.config.log_every == 0 or self.is_done():
+                if self.step % self.config.log_every == 0 or self.step == self.schedule.steps:
                     self.log()
                 if self.is_evaluation_due():
                     self.evaluate()

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 import torch
@@ -21,6 +22,8 @@ from litebert.config import UserError, require
 
 Parallel = Literal["ddp", "fsdp"]
 CPU = torch.device("cpu")
+LONGEST_END = timedelta(days=7)
+"""How long ranks that are done wait for one that still writes."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,12 @@ def join_ranks() -> Iterator[Ranks]:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     except ValueError as error:
         raise UserError(f"WORLD_SIZE is {num_ranks} but the ranks cannot meet ({error}); start with torchrun") from None
+    # The first rank may score and write for long when the others are done. They wait for it, for connections that are
+    # closed meanwhile can end it; and longer than the half an hour that gloo would.
+    end = dist.new_group(backend="gloo", timeout=LONGEST_END)
     try:
         yield Ranks(dist.get_rank(), num_ranks, device)
+        dist.barrier(end)
     finally:
         dist.destroy_process_group()
 
