@@ -12,15 +12,13 @@ from litebert.config import from_dict, read_json, require
 from litebert.pretraining.config import PretrainConfig
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.pictures import draw_layers, draw_sizes
+from litebert.studies.plan import PLAN, Plan, read_plan
 from litebert.studies.results import (
-    PLAN,
     Comparison,
-    Plan,
     Result,
     compare_with_paper,
     count_verdicts,
     find_baselines,
-    read_plan,
     read_results,
     show,
     tabulate,

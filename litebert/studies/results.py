@@ -5,12 +5,9 @@ taken seed by seed, since runs of one seed see the same sequences. A difference 
 single seed tells nothing.
 """
 
-import contextlib
 import dataclasses
 import itertools
-import json
 import math
-import os
 import re
 import statistics
 from collections import Counter
@@ -19,34 +16,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from litebert.config import UserError, from_dict, read_json
-from litebert.files import write_file
+from litebert.config import from_dict, read_json
 from litebert.studies.layers import Layers
-from litebert.studies.study import MEASURES, Study, Variant, identify, is_better
+from litebert.studies.plan import read_plan, write_whole
+from litebert.studies.study import MEASURES, Study, Variant, is_better
 
 CONFIDENCE = 0.95
 Verdict = Literal["agrees", "disagrees", "tie", "one seed"]
-
-
-PLAN = "plan.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What was decided when a study began."""
-
-    command: str
-    settings: dict[str, Any]
-    """All that decides what comes out, but for the steps and the tasks."""
-    steps: dict[str, int]
-    """Of each variant."""
-    tasks: dict[str, str]
-    """That models are fine-tuned for, with their folders; more may be added."""
-
-    @property
-    def name(self) -> str:
-        """Tells it from others, whatever its tasks are."""
-        return identify({"settings": self.settings, "steps": self.steps})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,26 +51,6 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9=]+", "-", name.lower()).strip("-")
 
 
-def begin_plan(folder: Path, plan: Plan) -> None:
-    """Writes a plan, unless another part of the study, that began at the same time, was first."""
-    own = folder / f".{PLAN}-{os.getpid()}"
-    write_whole(own, dataclasses.asdict(plan))
-    with contextlib.suppress(FileExistsError):
-        os.link(own, folder / PLAN)
-    own.unlink()
-
-
-def write_plan(folder: Path, plan: Plan) -> None:
-    write_whole(folder / PLAN, dataclasses.asdict(plan))
-
-
-def read_plan(folder: Path) -> Plan:
-    try:
-        return from_dict(Plan, read_json(folder / PLAN))
-    except UserError as error:
-        raise UserError(f"{folder / PLAN} is no plan of a study ({error}); restore it, or start a new --out") from None
-
-
 def write_result(folder: Path, result: Result) -> None:
     write_whole(folder / "results" / f"{slug(result.variant)}-seed-{result.seed}.json", dataclasses.asdict(result))
 
@@ -113,10 +69,6 @@ def read_result(path: Path) -> Result:
     layers = content.pop("layers", None)
     result = from_dict(Result, content)
     return replace(result, layers=Layers(**layers) if layers else None)
-
-
-def write_whole(path: Path, content: Mapping[str, Any]) -> None:
-    write_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 class Estimate(NamedTuple):

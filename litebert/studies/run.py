@@ -9,7 +9,6 @@ Everything that is there already is used again, so a study that was stopped goes
 seeds, and parts of it can be done on several machines that share the folder.
 """
 
-import json
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,40 +16,23 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from litebert.config import refuse_changes, require
-from litebert.corpus.loader import open_mixture
-from litebert.corpus.pairs import PairConfig
+from litebert.config import require
 from litebert.finetuning.run import finetune
 from litebert.models.folder import read_model
-from litebert.pretraining.config import PretrainConfig, make_schedule
-from litebert.pretraining.held_out import HeldOut
-from litebert.pretraining.run import Pace, describe_data, measure_pace, open_held_out, prepare, pretrain
+from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.run import pretrain
 from litebert.recipes import settle_recipe
 from litebert.studies.config import StudyConfig
-from litebert.studies.layers import Layers, measure_layers
-from litebert.studies.results import (
-    PLAN,
-    Plan,
-    Result,
-    begin_plan,
-    read_plan,
-    read_results,
-    slug,
-    write_plan,
-    write_result,
-)
+from litebert.studies.plan import Plan, settle_plan
+from litebert.studies.questions import Questions
+from litebert.studies.results import Result, read_results, slug, write_result
 from litebert.studies.study import Study, Variant, identify
 from litebert.tasks.registry import find_task
 from litebert.tasks.text import TextColumns
 from litebert.training.costs import count_parameters
-from litebert.training.evaluation import measure
 from litebert.training.loop import Outcome
 from litebert.training.metrics import read_metrics
 from litebert.training.parallel import Ranks
-
-TIMED_STEPS = 10_000
-"""The length of the run whose steps are timed; stages are shares of it."""
-LAYER_BATCHES = 8
 
 
 class StoppedError(Exception):
@@ -139,72 +121,6 @@ def take_part(chains: Sequence[list[Job]], place: tuple[int, int]) -> Iterator[J
         yield from chain
 
 
-def settle_plan(
-    study: Study,
-    variants: Sequence[Variant],
-    questions: "Questions",
-    config: StudyConfig,
-    out: Path,
-    ranks: Ranks,
-    command: str,
-) -> Plan:
-    """How many steps each variant takes: as written when the study began, as given, or as fits the budget.
-
-    All that decides what comes out is written with them, and is refused when it is another later; tasks may be added.
-    """
-    folder, base = out / study.name, questions.base
-    settings = json.loads(
-        json.dumps(
-            base.fixed
-            | {"evaluation_sequences": base.evaluation_sequences}
-            | {"data": describe_data(base.corpora, questions.corpora)}
-            | {"finetune_epochs": config.finetune_epochs, "finetune_examples": config.finetune_examples}
-        )
-    )
-    has_begun = (folder / PLAN).exists()
-    ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
-    if not has_begun:
-        steps = choose_steps(study, variants, base, config, out, ranks)
-        for variant in variants:
-            make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
-        ranks.do_first(lambda: begin_plan(folder, Plan(command=command, settings=settings, steps=steps, tasks={})))
-    plan = read_plan(folder)
-    refuse_changes(settings, plan.settings, folder, kind="study", option="--out")
-    refuse_changes(
-        plan.tasks | config.task_folders, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out"
-    )
-    require(
-        list(plan.steps) == [variant.name for variant in variants],
-        f"{folder} was begun with other variants, by another version; start a new --out",
-    )
-    plan = replace(plan, tasks=plan.tasks | config.task_folders)
-    ranks.do_first(lambda: write_plan(folder, plan))
-    return plan
-
-
-def choose_steps(
-    study: Study, variants: Sequence[Variant], base: PretrainConfig, config: StudyConfig, out: Path, ranks: Ranks
-) -> dict[str, int]:
-    if base.steps is not None:
-        return {variant.name: base.steps for variant in variants}
-    paces = {variant.name: time_variant(variant, out, ranks) for variant in variants}
-    return share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
-
-
-def share_out(paces: Mapping[str, Pace], seconds: float, *, equal_time: bool) -> dict[str, int]:
-    """The steps of each variant, so that all together take so many seconds."""
-    if equal_time:
-        return {name: pace.fit(seconds / len(paces)) for name, pace in paces.items()}
-    together = Pace(sum(pace.step for pace in paces.values()), sum(pace.evaluations for pace in paces.values()))
-    return dict.fromkeys(paces, together.fit(seconds))
-
-
-def time_variant(variant: Variant, out: Path, ranks: Ranks) -> Pace:
-    settings = replace(variant.settings, init=None, steps=TIMED_STEPS, minutes=None, evaluation_sequences=0)
-    prepared = prepare(settings, out / "runs" / ".timed", ranks)
-    return measure_pace(prepared.config, prepared.training, ranks)
-
-
 def find_run(job: Job, variants: Sequence[Variant], steps: Mapping[str, int], out: Path) -> tuple[Path, PretrainConfig]:
     """The folder of a job's run and its settings; runs of the same settings have one folder, whatever asked for them.
 
@@ -220,41 +136,6 @@ def find_run(job: Job, variants: Sequence[Variant], steps: Mapping[str, int], ou
     digest = identify(settings.fixed | {"init": before.name if before else None})
     found = sorted((out / "runs").glob(f"*-{digest}"))
     return (found[0] if found else out / "runs" / f"{slug(variant.name)}-{digest}"), settings
-
-
-class Questions:
-    """What every model of a study is asked: about the same documents, and with the same masks."""
-
-    def __init__(self, base: PretrainConfig) -> None:
-        self.base = base
-        self.corpora, self.weights = open_mixture(base.corpora)
-        self.opened: dict[str, HeldOut | None] = {}
-
-    def open(self, objective: str) -> HeldOut | None:
-        if objective not in self.opened:
-            pairs = replace(self.base.pairs, objective=objective)  # type: ignore[arg-type]
-            self.opened[objective] = open_held_out(replace(self.base, pairs=pairs), self.corpora, self.weights)
-        return self.opened[objective]
-
-    def measure(self, folder: Path, pairs: PairConfig) -> dict[str, float]:
-        """Masked tokens are asked about in the pairs of the common settings, also of a model that learned on others;
-        but not of one that learned on none, and has never seen a second segment."""
-        held_out, common = self.open(pairs.objective), self.open(self.base.pairs.objective)
-        if held_out is None or common is None:
-            return {}
-        model = read_model(folder)
-        values = held_out.measure(model)
-        if held_out is not common and pairs.has_pairs:
-            measured = measure(model, common.own.batches())
-            values["masked_token_loss"] = measured.masked_token_loss
-            values["masked_token_accuracy"] = measured.masked_token_accuracy
-        return values
-
-    def measure_layers(self, folder: Path) -> Layers | None:
-        common = self.open(self.base.pairs.objective)
-        if common is None:
-            return None
-        return measure_layers(read_model(folder), common.own.loader.one_epoch(LAYER_BATCHES * 32))
 
 
 def ask(

@@ -7,20 +7,17 @@ import pytest
 from litebert.config import UserError
 from litebert.pretraining.config import PretrainConfig
 from litebert.studies.layers import Layers
+from litebert.studies.plan import Plan, begin_plan, read_plan, write_plan
 from litebert.studies.results import (
-    Plan,
     Result,
-    begin_plan,
     compare_with_paper,
     count_verdicts,
     estimate,
     find_baselines,
     judge,
     pair_difference,
-    read_plan,
     read_results,
     tabulate,
-    write_plan,
     write_result,
 )
 from litebert.studies.study import Study, Variant

@@ -11,11 +11,13 @@ from litebert.config import UserError
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.run import Pace
+from litebert.studies import plan as plan_module
 from litebert.studies import run as module
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.config import StudyConfig
+from litebert.studies.plan import share_out
 from litebert.studies.results import read_results
-from litebert.studies.run import StoppedError, carry_out, list_jobs, share_out, take_part
+from litebert.studies.run import StoppedError, carry_out, list_jobs, take_part
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks
 from tests.finetuning.made import make_labels
@@ -120,7 +122,7 @@ def test_other_settings_are_refused_and_change_nothing(
 def test_a_corpus_that_was_built_anew_is_not_gone_on_with(
     done: Path, base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "describe_data", lambda *_: {"corpora": "others"})
+    monkeypatch.setattr(plan_module, "describe_data", lambda *_: {"corpora": "others"})
     with pytest.raises(UserError, match="another config .data "):
         carry_out(STUDIES["layers"], base, StudyConfig(), done, Ranks())
 

@@ -1,0 +1,131 @@
+"""What a study begins with: the steps of its runs, settled once, and all else that decides what comes out of it."""
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from litebert.config import UserError, from_dict, read_json, refuse_changes, require
+from litebert.files import write_file
+from litebert.pretraining.config import PretrainConfig, make_schedule
+from litebert.pretraining.run import Pace, describe_data, measure_pace, prepare
+from litebert.studies.config import StudyConfig
+from litebert.studies.questions import Questions
+from litebert.studies.study import Study, Variant, identify
+from litebert.training.parallel import Ranks
+
+TIMED_STEPS = 10_000
+"""The length of the run whose steps are timed; stages are shares of it."""
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What was decided when a study began."""
+
+    command: str
+    settings: dict[str, Any]
+    """All that decides what comes out, but for the steps and the tasks."""
+    steps: dict[str, int]
+    """Of each variant."""
+    tasks: dict[str, str]
+    """That models are fine-tuned for, with their folders; more may be added."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from others, whatever its tasks are."""
+        return identify({"settings": self.settings, "steps": self.steps})
+
+
+def settle_plan(
+    study: Study,
+    variants: Sequence[Variant],
+    questions: Questions,
+    config: StudyConfig,
+    out: Path,
+    ranks: Ranks,
+    command: str,
+) -> Plan:
+    """How many steps each variant takes: as written when the study began, as given, or as fits the budget.
+
+    All that decides what comes out is written with them, and is refused when it is another later; tasks may be added.
+    """
+    folder, base = out / study.name, questions.base
+    settings = json.loads(
+        json.dumps(
+            base.fixed
+            | {"evaluation_sequences": base.evaluation_sequences}
+            | {"data": describe_data(base.corpora, questions.corpora)}
+            | {"finetune_epochs": config.finetune_epochs, "finetune_examples": config.finetune_examples}
+        )
+    )
+    has_begun = (folder / PLAN).exists()
+    ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
+    if not has_begun:
+        steps = choose_steps(study, variants, base, config, out, ranks)
+        for variant in variants:
+            make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
+        ranks.do_first(lambda: begin_plan(folder, Plan(command=command, settings=settings, steps=steps, tasks={})))
+    plan = read_plan(folder)
+    refuse_changes(settings, plan.settings, folder, kind="study", option="--out")
+    refuse_changes(
+        plan.tasks | config.task_folders, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out"
+    )
+    require(
+        list(plan.steps) == [variant.name for variant in variants],
+        f"{folder} was begun with other variants, by another version; start a new --out",
+    )
+    plan = replace(plan, tasks=plan.tasks | config.task_folders)
+    ranks.do_first(lambda: write_plan(folder, plan))
+    return plan
+
+
+def choose_steps(
+    study: Study, variants: Sequence[Variant], base: PretrainConfig, config: StudyConfig, out: Path, ranks: Ranks
+) -> dict[str, int]:
+    if base.steps is not None:
+        return {variant.name: base.steps for variant in variants}
+    paces = {variant.name: time_variant(variant, out, ranks) for variant in variants}
+    return share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
+
+
+def share_out(paces: Mapping[str, Pace], seconds: float, *, equal_time: bool) -> dict[str, int]:
+    """The steps of each variant, so that all together take so many seconds."""
+    if equal_time:
+        return {name: pace.fit(seconds / len(paces)) for name, pace in paces.items()}
+    together = Pace(sum(pace.step for pace in paces.values()), sum(pace.evaluations for pace in paces.values()))
+    return dict.fromkeys(paces, together.fit(seconds))
+
+
+def time_variant(variant: Variant, out: Path, ranks: Ranks) -> Pace:
+    settings = replace(variant.settings, init=None, steps=TIMED_STEPS, minutes=None, evaluation_sequences=0)
+    prepared = prepare(settings, out / "runs" / ".timed", ranks)
+    return measure_pace(prepared.config, prepared.training, ranks)
+
+
+def begin_plan(folder: Path, plan: Plan) -> None:
+    """Writes a plan, unless another part of the study, that began at the same time, was first."""
+    own = folder / f".{PLAN}-{os.getpid()}"
+    write_whole(own, dataclasses.asdict(plan))
+    with contextlib.suppress(FileExistsError):
+        os.link(own, folder / PLAN)
+    own.unlink()
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    write_whole(folder / PLAN, dataclasses.asdict(plan))
+
+
+def read_plan(folder: Path) -> Plan:
+    try:
+        return from_dict(Plan, read_json(folder / PLAN))
+    except UserError as error:
+        raise UserError(f"{folder / PLAN} is no plan of a study ({error}); restore it, or start a new --out") from None
+
+
+def write_whole(path: Path, content: Mapping[str, Any]) -> None:
+    write_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
