@@ -5,11 +5,12 @@ A local path is opened directly; `s3://`, `gs://`, `https://`, `memory://` and e
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -143,6 +144,11 @@ def write_file(path: str | Path, content: bytes) -> None:
     """Writes a file whole or not at all."""
     with replace_file(path) as file:
         file.write(content)
+
+
+def write_json_file(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Writes JSON for people and programs, whole or not at all."""
+    write_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def fetch(path: str | Path) -> Path:

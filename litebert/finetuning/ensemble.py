@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from litebert.config import read_json, require
+from litebert.files import write_json_file
 from litebert.finetuning.evaluation import Finetuned, draw, open_finetuned
 from litebert.finetuning.preparation import describe_examples
-from litebert.finetuning.run import write_json_file
 from litebert.tasks.ensemble import Chosen, choose_members, combine
 from litebert.tasks.task import Predictions
 from litebert.training.plots import name_runs

@@ -13,9 +13,7 @@ scores.json        how good that is
 stuck-1/ ...       attempts that learned nothing, where the run was told to try again
 """
 
-import dataclasses
 import functools
-import json
 import logging
 import shutil
 from collections.abc import Mapping
@@ -25,7 +23,7 @@ from typing import Any
 
 from torch import Tensor
 
-from litebert.files import write_file
+from litebert.files import write_json_file
 from litebert.finetuning.card import write_card
 from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.evaluation import (
@@ -43,7 +41,7 @@ from litebert.models.folder import find_folder, write_model
 from litebert.models.heads import Model
 from litebert.text.vocabulary import copy_vocabulary
 from litebert.training.answer_losses import Answering
-from litebert.training.environment import describe_environment
+from litebert.training.environment import write_description
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.parallel import Ranks
 from litebert.training.progress import watch_run
@@ -62,7 +60,7 @@ def finetune(config: FinetuneConfig, run: Path, ranks: Ranks) -> tuple[Outcome, 
 
 
 def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> tuple[Outcome, dict[str, Any]]:
-    ranks.do_first(lambda: write_description(prepared, run, ranks))
+    ranks.do_first(lambda: write_description(run, prepared.config, prepared.data, ranks))
     selection = make_selection(prepared, run, ranks)
     training, steps = make_training(prepared, selection, ranks), prepared.schedule.steps
     outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps))
@@ -143,21 +141,6 @@ def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Tra
 def find_peak() -> float:
     """Measured once: seeds and attempts follow each other on one machine, and small ones take less time than this."""
     return measure_peak()
-
-
-def write_description(prepared: Prepared, run: Path, ranks: Ranks) -> None:
-    """What the run is. The config comes last: where it is, the run has begun."""
-    contents = {
-        "data": prepared.data,
-        "environment": describe_environment(ranks),
-        "config": dataclasses.asdict(prepared.config),
-    }
-    for name, content in contents.items():
-        write_json_file(run / f"{name}.json", content)
-
-
-def write_json_file(path: Path, content: Mapping[str, Any]) -> None:
-    write_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from litebert.files import write_json_file
 from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.preparation import Prepared, prepare
-from litebert.finetuning.run import carry_out, write_json_file
+from litebert.finetuning.run import carry_out
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks
 

@@ -8,10 +8,8 @@ checkpoints/       where to go on from
 model/             the model folder
 """
 
-import dataclasses
 import hashlib
 import itertools
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +24,6 @@ from litebert.config import from_dict, read_json, require
 from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, fetch_vocabulary, find_indexes
-from litebert.files import write_file
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import Model
 from litebert.presets import change_encoder, find_preset, read_changes
@@ -49,7 +46,7 @@ from litebert.pretraining.stream import Stream
 from litebert.text.vocabulary import copy_vocabulary, find_file, open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.costs import count_parameters
-from litebert.training.environment import describe_environment
+from litebert.training.environment import write_description
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks, gather_weights
@@ -80,7 +77,7 @@ def pretrain(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
 
 def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
     training, steps = prepared.training, prepared.training.schedule.steps
-    ranks.do_first(lambda: write_description(prepared, run, ranks))
+    ranks.do_first(lambda: write_description(run, prepared.config, prepared.data, ranks))
     work = partial(count_work, prepared.stages)
     outcome = train(training, run / "checkpoints", ranks=ranks, watch=lambda step: watch_run(run, step, steps, work))
     weights = gather_weights(training.model)
@@ -128,17 +125,6 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
         training = replace(training, schedule=make_schedule(config, config.steps), **connect(stream))
     config = settle(config, training.schedule)
     return Prepared(config, training, list(stream.stages), corpora, data)
-
-
-def write_description(prepared: Prepared, run: Path, ranks: Ranks) -> None:
-    """What the run is. The config comes last: where it is, the run has begun."""
-    contents = {
-        "data": prepared.data,
-        "environment": describe_environment(ranks),
-        "config": dataclasses.asdict(prepared.config),
-    }
-    for name, content in contents.items():
-        write_file(run / f"{name}.json", json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 def make_model(config: PretrainConfig, corpus: Corpus) -> Model:

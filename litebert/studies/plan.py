@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from litebert.config import UserError, from_dict, read_json, refuse_changes, require
-from litebert.files import write_file
+from litebert.files import write_json_file
 from litebert.pretraining.config import PretrainConfig, make_schedule
 from litebert.pretraining.run import Pace, describe_data, measure_pace, prepare
 from litebert.studies.config import StudyConfig
@@ -110,14 +110,14 @@ def time_variant(variant: Variant, out: Path, ranks: Ranks) -> Pace:
 def begin_plan(folder: Path, plan: Plan) -> None:
     """Writes a plan, unless another part of the study, that began at the same time, was first."""
     own = folder / f".{PLAN}-{os.getpid()}"
-    write_whole(own, dataclasses.asdict(plan))
+    write_json_file(own, dataclasses.asdict(plan))
     with contextlib.suppress(FileExistsError):
         os.link(own, folder / PLAN)
     own.unlink()
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    write_whole(folder / PLAN, dataclasses.asdict(plan))
+    write_json_file(folder / PLAN, dataclasses.asdict(plan))
 
 
 def read_plan(folder: Path) -> Plan:
@@ -125,7 +125,3 @@ def read_plan(folder: Path) -> Plan:
         return from_dict(Plan, read_json(folder / PLAN))
     except UserError as error:
         raise UserError(f"{folder / PLAN} is no plan of a study ({error}); restore it, or start a new --out") from None
-
-
-def write_whole(path: Path, content: Mapping[str, Any]) -> None:
-    write_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")

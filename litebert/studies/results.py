@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from litebert.config import from_dict, read_json
+from litebert.files import write_json_file
 from litebert.studies.layers import Layers
-from litebert.studies.plan import read_plan, write_whole
+from litebert.studies.plan import read_plan
 from litebert.studies.study import MEASURES, Study, Variant, is_better
 
 CONFIDENCE = 0.95
@@ -52,7 +53,7 @@ def slug(name: str) -> str:
 
 
 def write_result(folder: Path, result: Result) -> None:
-    write_whole(folder / "results" / f"{slug(result.variant)}-seed-{result.seed}.json", dataclasses.asdict(result))
+    write_json_file(folder / "results" / f"{slug(result.variant)}-seed-{result.seed}.json", dataclasses.asdict(result))
 
 
 def read_results(folder: Path) -> list[Result]:
