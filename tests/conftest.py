@@ -1,9 +1,14 @@
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+# A shell lets its background jobs ignore interrupts, and all that they start; tests interrupt some of it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 
