@@ -90,9 +90,10 @@ def print_list(options: Options) -> None:
     from dataclasses import replace
 
     from litebert.display import print_json
+    from litebert.recipes import find_study
     from litebert.studies.catalogue import STUDIES
 
-    base = replace(options.settings, corpus=None, mix=("first=0.5", "second=0.5"))
+    base = replace(find_study("albert-nano"), mix=("first=0.5", "second=0.5"))
     rows = [
         {
             "study": study.name,

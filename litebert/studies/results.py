@@ -77,9 +77,6 @@ class Estimate(NamedTuple):
     margin: float | None
     """Half of the interval; none where there is only one seed."""
 
-    def __str__(self) -> str:
-        return f"{self.mean:.3g}" if self.margin is None else f"{self.mean:.3g} ± {self.margin:.2g}"
-
 
 def estimate(values: Sequence[float]) -> Estimate:
     """The mean, with Student's interval; nothing is said of runs of which one has come to no number."""

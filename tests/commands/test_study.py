@@ -24,6 +24,7 @@ def test_the_list_says_what_each_study_asks(capsys: Printed) -> None:
     said = run(capsys, "study", "--list")
     assert all(study.question in said and study.source in said for study in STUDIES.values())
     assert [row["study"] for row in json.loads(run(capsys, "study", "--list", "--json"))] == list(STUDIES)
+    assert run(capsys, "study", "--list", "--preset", "albert-small", "--steps", "9") == said  # it is of no preset's
 
 
 def test_a_study_prints_its_table_and_what_comes_next(capsys: Printed, corpus: Path, tmp_path: Path) -> None:
