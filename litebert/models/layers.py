@@ -1,7 +1,5 @@
 """The parts of an encoder: the factorised embedding, attention over packed sequences, and the feed-forward network."""
 
-import itertools
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -11,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
+from litebert.models.attention import attend, make_attention_maps
 from litebert.models.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -57,11 +56,7 @@ class Embedding(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention within each packed sequence; its three input projections are one matrix.
-
-    Sequences must lie longest first, so that those of one length are neighbours and are multiplied together where they
-    lie: nothing is gathered, nothing is masked, and even here no padding is multiplied.
-    """
+    """Multi-head self-attention within each packed sequence; its three input projections are one matrix."""
 
     def __init__(self, hidden_size: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -72,20 +67,11 @@ class Attention(nn.Module):
 
     def forward(self, hidden_TD: Tensor, lengths: tuple[int, ...], maps: list[Tensor] | None = None) -> Tensor:
         """Given a list for `maps`, also appends to it the attention probabilities of each sequence."""
-        runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths)]
-        parts = self.query_key_value(hidden_TD).split([length * number for length, number in runs])
-        contexts = [self.attend(part, *run, maps) for part, run in zip(parts, runs, strict=True)]
-        return self.output(contexts[0] if len(contexts) == 1 else torch.cat(contexts))
-
-    def attend(self, projected_TX: Tensor, length: int, number: int, maps: list[Tensor] | None) -> Tensor:
-        projected = projected_TX.view(number, length, 3, self.num_heads, -1)
-        query_BHLK, key_BHLK, value_BHLK = (part.transpose(1, 2) for part in projected.unbind(2))
+        projected_TX = self.query_key_value(hidden_TD)
         if maps is not None:
-            scores_BHLL = query_BHLK @ key_BHLK.transpose(-1, -2) / math.sqrt(query_BHLK.shape[-1])
-            maps.extend(scores_BHLL.softmax(dim=-1))
+            maps.extend(make_attention_maps(projected_TX, lengths, self.num_heads))
         dropout = self.dropout if self.training else 0.0
-        context_BHLK = F.scaled_dot_product_attention(query_BHLK, key_BHLK, value_BHLK, dropout_p=dropout)
-        return context_BHLK.transpose(1, 2).reshape(number * length, -1)
+        return self.output(attend(projected_TX, lengths, self.num_heads, dropout))
 
 
 class FeedForward(nn.Module):

@@ -171,7 +171,8 @@ def attention_bytes(config: EncoderConfig, lengths: Sequence[int], manner: Manne
         # A sequence that is alone with its length is not copied, and as a view keeps what the others were copied from.
         vectors = 7 if 1 in Counter(lengths).values() else 4
         return manner.value * (vectors * num_tokens * hidden + 3 * probabilities)
-    contexts = 1 if len(set(lengths)) == 1 else 2  # those of each length, and all of them end to end
+    in_place = manner.on_cpu and manner.precision == "fp32"
+    contexts = 1 if in_place or len(set(lengths)) == 1 else 2  # those of each length, and all of them end to end
     return num_tokens * (manner.value * (3 + contexts) * hidden + FULL * config.num_heads)
 
 
@@ -211,12 +212,12 @@ def copied_bytes(config: EncoderConfig, manner: Manner) -> int:
 
 
 def forward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:
-    """The largest tensors of the forward pass that nothing keeps: logits, and shares of the vocabulary."""
+    """The largest tensors of the forward pass that nothing keeps: logits, which become shares of the vocabulary."""
     vocabulary = config.vocab_size
     if manner.precision == "bf16":
         return work.num_predicted * vocabulary * (HALF + FULL)
     rows = max(1, min(work.num_predicted, CHUNK_SIZE // vocabulary))
-    return 2 * FULL * rows * vocabulary + work.num_tokens * config.hidden_size * FULL
+    return FULL * rows * vocabulary + work.num_tokens * config.hidden_size * FULL
 
 
 def backward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:

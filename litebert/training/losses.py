@@ -16,7 +16,7 @@ from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError, require
 from litebert.models.heads import Features, MaskedTokenHead, Model
 
-# How many logits are made at a time, with as many softmaxes beside them: 32 MiB in all.
+# How many logits are made at a time: 16 MiB.
 CHUNK_SIZE = 1 << 22
 
 
@@ -110,19 +110,19 @@ class TiedCrossEntropy(torch.autograd.Function):
         losses_P, num_right = prepared_PE.new_empty(len(targets_P)), torch.zeros_like(targets_P[:1]).sum()
         prepared_grad_PE, words_grad_VE, bias_grad_V = map(torch.zeros_like, (prepared_PE, words_VE, bias_V))
         rows = max(1, min(len(prepared_PE), CHUNK_SIZE // len(words_VE)))
-        buffers = prepared_PE.new_empty(2, rows, len(words_VE))
+        buffer_PV = prepared_PE.new_empty(rows, len(words_VE))
         for start in range(0, len(prepared_PE), rows):
             chunk = slice(start, start + rows)
             targets_P1 = targets_P[chunk, None]
-            logits_PV, log_shares_PV = buffers[:, : len(targets_P1)]
-            torch.addmm(bias_V, prepared_PE[chunk], words_VE.t(), out=logits_PV)
-            torch.log_softmax(logits_PV, dim=-1, out=log_shares_PV)
-            target_P1 = log_shares_PV.gather(1, targets_P1)
-            torch.neg(target_P1[:, 0], out=losses_P[chunk])
-            num_right += (target_P1[:, 0] == log_shares_PV.amax(dim=1)).sum()
+            logits_PV = torch.addmm(bias_V, prepared_PE[chunk], words_VE.t(), out=buffer_PV[: len(targets_P1)])
+            best_P, target_P = logits_PV.amax(dim=1), logits_PV.gather(1, targets_P1)[:, 0]
+            shares_PV = torch.softmax(logits_PV, dim=-1, out=logits_PV)
+            # The best one's share is never small, so its logarithm leads back to the sum of all exponentials.
+            torch.sub(best_P - shares_PV.amax(dim=1).log(), target_P, out=losses_P[chunk])
+            num_right += (target_P == best_P).sum()
             if with_gradients:
-                grad_PV = log_shares_PV.exp_()  # softmax less one at the target is the gradient of the loss
-                grad_PV.scatter_add_(1, targets_P1, grad_PV.new_full(targets_P1.shape, -1.0))
+                # The shares, less one at the target, are the gradient of the loss.
+                grad_PV = shares_PV.scatter_add_(1, targets_P1, shares_PV.new_full(targets_P1.shape, -1.0))
                 torch.mm(grad_PV, words_VE, out=prepared_grad_PE[chunk])
                 words_grad_VE.addmm_(grad_PV.t(), prepared_PE[chunk])
                 bias_grad_V += grad_PV.sum(dim=0)
