@@ -13,10 +13,14 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from litebert import __version__
 from litebert.config import UserError, nearest
+
+if TYPE_CHECKING:
+    from litebert.options import Option
 
 FOLDER = Path(__file__).parent / "commands"
 
@@ -58,20 +62,40 @@ def command_files() -> dict[str, Path]:
 def list_commands() -> str:
     """One line for each command, from its file's docstring, without importing it."""
     lines = ["litebert: ALBERT, complete and fast.", "", "usage: litebert COMMAND [options]", ""]
-    for name, file in command_files().items():
-        docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-        lines.append(f"  {name:<12}{docstring.splitlines()[0]}")
+    lines += [f"  {name:<12}{describe_command(name)}" for name in command_files()]
     return "\n".join([*lines, "", "litebert COMMAND --help shows a command's options and an example."])
 
 
-def run_command(name: str, arguments: list[str]) -> None:
+def describe_command(name: str) -> str:
+    """The first line of its help."""
+    docstring = ast.get_docstring(ast.parse(command_files()[name].read_text(encoding="utf-8"))) or ""
+    return docstring.splitlines()[0]
+
+
+def import_command(name: str) -> ModuleType:
     files = command_files()
     if name not in files:
         raise UserError(f"there is no command {name!r}{nearest(name, files)}")
-    command = importlib.import_module(f"litebert.commands.{files[name].stem}")
-    # A command whose defaults depend on an option, such as a preset, looks for it first.
-    default = command.find_default(arguments) if hasattr(command, "find_default") else None
+    return importlib.import_module(f"litebert.commands.{files[name].stem}")
+
+
+def find_default(command: ModuleType, arguments: list[str]) -> Any:
+    """A command whose defaults depend on an option, such as a preset, looks for it first."""
+    return command.find_default(arguments) if hasattr(command, "find_default") else None
+
+
+def run_command(name: str, arguments: list[str]) -> None:
+    command = import_command(name)
+    default = find_default(command, arguments)
     command.run(read_options(command.Options, name, command.__doc__ or "", arguments, default))
+
+
+def command_options() -> "dict[str, list[Option]]":
+    """The options of every command. This imports them all."""
+    from litebert.options import list_options
+
+    commands = {name: import_command(name) for name in command_files()}
+    return {name: list(list_options(command.Options, find_default(command, []))) for name, command in commands.items()}
 
 
 def read_options(options: type[Any], name: str, help_text: str, arguments: list[str], default: Any = None) -> Any:

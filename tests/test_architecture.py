@@ -13,6 +13,7 @@ PACKAGE = Path(litebert.__file__).parent
 # What each part of the package may import of the others. `commands` and the front door may import anything.
 ARROWS: dict[str, set[str]] = {
     "config": set(),
+    "options": set(),
     "display": set(),
     "batch": {"config"},
     "files": {"config"},

@@ -2,7 +2,7 @@
 
 Example:
     litebert report studies/sharing studies/sentence --out report.html
-    litebert report runs/albert runs/bert
+    litebert report runs/albert runs/bert runs/sst2
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ import tyro
 @dataclass(frozen=True, kw_only=True)
 class Options:
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER...")]
-    """Folders of studies, as litebert study leaves them, and of runs."""
+    """Folders of studies, as litebert study leaves them, and of runs: of pre-training, and of fine-tuning, also with
+    several seeds."""
     out: Path = Path("report.html")
     """The page to write; it needs no other file."""
     title: str = "LiteBERT: report"

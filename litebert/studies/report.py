@@ -8,11 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from litebert.config import from_dict, read_json, require
+from litebert.config import UserError, from_dict, read_json, require
 from litebert.pretraining.config import PretrainConfig
 from litebert.studies.catalogue import STUDIES
+from litebert.studies.layers import Layers
 from litebert.studies.pictures import draw_layers, draw_sizes
 from litebert.studies.plan import PLAN, Plan, read_plan
+from litebert.studies.questions import Questions
 from litebert.studies.results import (
     Comparison,
     Result,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CURVES = ("masked_token_loss", "masked_token_accuracy", "pair_accuracy")
+LAYERS_CAPTION = "What each layer does to its input, on held-out text."
 INKS = {"#000000": "currentColor", INK: "currentColor", GREY: "var(--soft)", GRID: "var(--line)"}
 """What stands in a page for the colours of a figure that are no run's."""
 STYLE = """
@@ -57,7 +60,7 @@ nav a { margin-right: 1rem; } a { color: inherit; }
 def make_report(folders: Sequence[Path], title: str) -> str:
     """The page: a section for each study, and one for all plain runs."""
     studies = [folder for folder in folders if (folder / PLAN).exists()]
-    runs = [folder for folder in folders if folder not in studies]
+    runs = [run for folder in folders if folder not in studies for run in sorted(folder.glob("seed-*")) or [folder]]
     for folder in runs:
         require(
             (folder / "metrics.jsonl").exists(),
@@ -133,22 +136,60 @@ def study_figures(study: Study, results: Sequence[Result], out: Path) -> list[st
         found.append(to_figure(draw_sizes(results, study.measures[0]), "Held out, over the number of parameters."))
     layers = {result.variant: result.layers for result in first if result.layers is not None}
     if layers:
-        found.append(to_figure(draw_layers(layers), "What each layer does to its input, on held-out text."))
+        found.append(to_figure(draw_layers(layers), LAYERS_CAPTION))
     return found
 
 
 def runs_section(folders: Sequence[Path]) -> str:
-    names = name_runs(folders)
-    runs = [Run(name, read_metrics(folder)) for name, folder in zip(names, folders, strict=True)]
-    parts = ["<h2>Runs</h2>"]
-    rows = [{"": run.name, **last_values(run.metrics)} for run in runs]
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    parts.append(to_table([{key: row.get(key, "-") for key in keys} for row in rows], "As last evaluated."))
-    parts.append(to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."))
-    for name, folder in zip(names, folders, strict=True):
+    names = dict(zip(folders, name_runs(folders), strict=True))
+    tuned = {folder: name for folder, name in names.items() if "task" in read_json(folder / "config.json")}
+    pretrained = {folder: name for folder, name in names.items() if folder not in tuned}
+    parts = []
+    if pretrained:
+        parts += ["<h2>Pre-training</h2>", *describe_pretraining(pretrained)]
+    if tuned:
+        parts += ["<h2>Fine-tuning</h2>", *describe_finetuning(tuned)]
+    for folder, name in names.items():
         described = {part: read_json(folder / f"{part}.json") for part in ("config", "environment")}
         parts += fold(f"how {name} was made", to_code(json.dumps(described, indent=1, ensure_ascii=False)))
     return "\n".join(parts)
+
+
+def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
+    """What was last measured, curves, and layers where the run is done and its corpus still there."""
+    runs = [Run(name, read_metrics(folder)) for folder, name in names.items()]
+    rows = [{"": run.name, **last_values(run.metrics)} for run in runs]
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    layers = {name: measured for folder, name in names.items() if (measured := find_layers(folder)) is not None}
+    return [
+        to_table([{key: row.get(key, "-") for key in keys} for row in rows], "As last evaluated."),
+        to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."),
+        *([to_figure(draw_layers(layers), LAYERS_CAPTION)] if layers else []),
+    ]
+
+
+def find_layers(run: Path) -> Layers | None:
+    if not (run / "model").exists():
+        return None
+    try:
+        questions = Questions(from_dict(PretrainConfig, read_json(run / "config.json")))
+    except UserError:  # the corpus is elsewhere
+        return None
+    return questions.measure_layers(run / "model")
+
+
+def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
+    """The best score on dev of each, and what it was begun with."""
+    rows = []
+    for folder, name in names.items():
+        config = read_json(folder / "config.json")
+        require((folder / "scores.json").exists(), f"{folder} has no scores.json; go on with the run, or leave it out")
+        scores = read_json(folder / "scores.json")
+        dev = {metric.replace("_", " "): f"{value:.1f}" for metric, value in scores["dev"].items()}
+        begun = "random weights" if config["scratch"] else config["init"]
+        rows.append({"": name, "task": config["task"], "begun with": begun, "best at step": scores["step"], **dev})
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    return [to_table([{key: row.get(key, "-") for key in keys} for row in rows], "The best on dev.")]
 
 
 def last_values(lines: Sequence[Line]) -> dict[str, str]:
