@@ -76,9 +76,9 @@ def visited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_vocabulary(train_unigram(ENGLISH[:500], config), config, demo / "vocab")
     build_corpus(find_sources([folder / "books"]), demo / "vocab", demo / "corpus", BuildConfig(), num_workers=0)
     torch.manual_seed(0)
-    write_model(Model(replace(albert_nano(), vocab_size=config.size), PRETRAINING), demo / "run" / "model")
-    copy_vocabulary(demo / "vocab", demo / "run" / "model")
-    shutil.copytree(demo / "run" / "model", folder / "my-model")
+    write_model(Model(replace(albert_nano(), vocab_size=config.size), PRETRAINING), demo / "albert" / "model")
+    copy_vocabulary(demo / "vocab", demo / "albert" / "model")
+    shutil.copytree(demo / "albert" / "model", folder / "my-model")
     write_tasks(folder)
     return folder
 
