@@ -37,6 +37,8 @@ class Plan:
     """Of each variant."""
     tasks: dict[str, str]
     """That models are fine-tuned for, with their folders; more may be added."""
+    budget: str = ""
+    """That the steps follow from, unless they were given."""
 
     @property
     def name(self) -> str:
@@ -72,7 +74,9 @@ def settle_plan(
         steps = choose_steps(study, variants, base, config, out, ranks)
         for variant in variants:
             make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
-        ranks.do_first(lambda: begin_plan(folder, Plan(command=command, settings=settings, steps=steps, tasks={})))
+        budget = config.budget if base.steps is None else ""
+        begun = Plan(command=command, settings=settings, steps=steps, tasks={}, budget=budget)
+        ranks.do_first(lambda: begin_plan(folder, begun))
     plan = read_plan(folder)
     refuse_changes(settings, plan.settings, folder, kind="study", option="--out")
     refuse_changes(
@@ -81,6 +85,11 @@ def settle_plan(
     require(
         list(plan.steps) == [variant.name for variant in variants],
         f"{folder} was begun with other variants, by another version; start a new --out",
+    )
+    require(
+        plan.budget in ("", config.budget),
+        f"the budget is {config.budget}; {folder} was begun with {plan.budget}, from which its steps follow: "
+        "give that, or start a new --out",
     )
     plan = replace(plan, tasks=plan.tasks | config.task_folders)
     ranks.do_first(lambda: write_plan(folder, plan))

@@ -30,6 +30,7 @@ from litebert.studies.study import Study, Variant, identify
 from litebert.tasks.registry import find_task
 from litebert.tasks.text import TextColumns
 from litebert.training.costs import count_parameters
+from litebert.training.lock import wait_for
 from litebert.training.loop import Outcome
 from litebert.training.metrics import read_metrics
 from litebert.training.parallel import Ranks
@@ -77,6 +78,7 @@ def carry_out(
         if is_known:
             continue
         run, settings = find_run(job, variants, plan.steps, out)
+        ranks.do_first(partial(wait_for, run / "checkpoints", tell))  # another study may have the same run
         outcome = pretrain(settings, run, ranks)  # of a run that is done it only writes the model again
         check_outcome(outcome)
         scores = finetune_all(run, job.seed, config, out, ranks)
