@@ -4,7 +4,7 @@ import html
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from litebert.studies.catalogue import STUDIES
 from litebert.studies.layers import Layers
 from litebert.studies.pictures import draw_layers, draw_sizes
 from litebert.studies.plan import PLAN, Plan, read_plan
-from litebert.studies.questions import Questions
+from litebert.studies.questions import LAYER_SEQUENCES, Questions
 from litebert.studies.results import (
     Comparison,
     Result,
@@ -171,25 +171,32 @@ def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
 def find_layers(run: Path) -> Layers | None:
     if not (run / "model").exists():
         return None
+    config = from_dict(PretrainConfig, read_json(run / "config.json"))
     try:
-        questions = Questions(from_dict(PretrainConfig, read_json(run / "config.json")))
+        questions = Questions(replace(config, evaluation_sequences=LAYER_SEQUENCES))
     except UserError:  # the corpus is elsewhere
         return None
     return questions.measure_layers(run / "model")
 
 
 def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
-    """The best score on dev of each, and what it was begun with."""
+    """The scores of each, and what it was begun with."""
     rows = []
     for folder, name in names.items():
         config = read_json(folder / "config.json")
         require((folder / "scores.json").exists(), f"{folder} has no scores.json; go on with the run, or leave it out")
         scores = read_json(folder / "scores.json")
-        dev = {metric.replace("_", " "): f"{value:.1f}" for metric, value in scores["dev"].items()}
+        found = {
+            f"{split} {metric.replace('_', ' ')}": f"{value:.1f}"
+            for split, values in scores.items()
+            if isinstance(values, Mapping) and split != "files"
+            for metric, value in values.items()
+        }
         begun = "random weights" if config["scratch"] else config["init"]
-        rows.append({"": name, "task": config["task"], "begun with": begun, "best at step": scores["step"], **dev})
+        rows.append({"": name, "task": config["task"], "begun with": begun, "best at step": scores["step"], **found})
     keys = list(dict.fromkeys(key for row in rows for key in row))
-    return [to_table([{key: row.get(key, "-") for key in keys} for row in rows], "The best on dev.")]
+    caption = "Of each run the model that is best on dev."
+    return [to_table([{key: row.get(key, "-") for key in keys} for row in rows], caption)]
 
 
 def last_values(lines: Sequence[Line]) -> dict[str, str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from litebert.config import UserError
-from litebert.studies.report import make_report
+from litebert.config import UserError, read_json, write_json
+from litebert.studies.report import LAYERS_CAPTION, make_report
 from litebert.studies.results import read_results
 
 EMPTY = {"meta", "br", "link"}
@@ -58,6 +58,30 @@ def test_plain_runs_are_on_it_too(done: Path) -> None:
     runs = sorted((done / "runs").iterdir())
     text = check(make_report(runs, "title"))
     assert all(run.name in text for run in runs)
+
+
+def test_layers_of_plain_runs_are_measured_where_their_corpus_is(done: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(sorted((done / "runs").iterdir())[0], tmp_path / "run")
+    assert LAYERS_CAPTION in make_report([run], "title")
+    config = read_json(run / "config.json")
+    write_json(run / "config.json", config | {"corpus": str(tmp_path / "moved")})
+    assert LAYERS_CAPTION not in make_report([run], "title")
+
+
+def test_fine_tuning_is_on_it_by_seed_with_its_scores(tmp_path: Path) -> None:
+    for seed, accuracy in enumerate((51.25, 62.5)):
+        run = tmp_path / "sst2" / f"seed-{seed}"
+        run.mkdir(parents=True)
+        write_json(run / "config.json", {"task": "sst2", "init": "my-albert", "scratch": seed == 1})
+        write_json(run / "environment.json", {})
+        write_json(run / "scores.json", {"step": 9, "files": {"dev": "x"}, "dev": {"accuracy": accuracy}})
+        (run / "metrics.jsonl").write_text('{"kind": "train", "step": 9}\n')
+    text = check(make_report([tmp_path / "sst2"], "title"))
+    assert "seed-0" in text and "my-albert" in text and "51.2" in text
+    assert "seed-1" in text and "random weights" in text and "62.5" in text
+    (run / "scores.json").unlink()
+    with pytest.raises(UserError, match=r"seed-1 has no scores.json; go on with the run"):
+        make_report([tmp_path / "sst2"], "title")
 
 
 def test_folders_of_one_name_are_told_apart(done: Path, tmp_path: Path) -> None:
