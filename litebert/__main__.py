@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             run_command(name, rest)
     except UserError as error:
-        print(f"litebert: {error}", file=sys.stderr)
+        print(f"litebert: {on_one_line(str(error))}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("litebert: interrupted", file=sys.stderr)
@@ -51,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         print(f"litebert: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
         sys.exit(2)
+
+
+def on_one_line(message: str) -> str:
+    """A sentence that quotes a file which is no text does not write that to the terminal."""
+    return "".join(letter if letter.isprintable() else "�" for letter in message)
 
 
 def command_files() -> dict[str, Path]:

@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,3 +28,20 @@ def data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("LITEBERT_DATA does not name a folder with real data")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def visited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where `make demo` has been, and there is text and data."""
+    from tests.made import make_workplace
+
+    folder = tmp_path_factory.mktemp("visited")
+    make_workplace(folder)
+    return folder
+
+
+@pytest.fixture
+def workplace(visited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of that folder, to work in."""
+    shutil.copytree(visited, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")

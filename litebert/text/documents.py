@@ -35,6 +35,7 @@ LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
 # Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
 LARGEST_DOCUMENT = 1 << 24
 NUM_REASONS = 5
+MOST_NAMES, LONGEST_NAME = 12, 40
 
 DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
@@ -353,7 +354,9 @@ def pick_text(record: object, field: str) -> str:
 
 
 def missing_field(field: str, names: Iterable[str]) -> str:
-    return f"no {field!r} among its fields ({', '.join(names)}); set field to one of them"
+    shown = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..." for name in names]
+    more = ", ..." if len(shown) > MOST_NAMES else ""
+    return f"no {field!r} among its fields ({', '.join(shown[:MOST_NAMES])}{more}); set field to one of them"
 
 
 def check_text(value: object, field: str) -> str:

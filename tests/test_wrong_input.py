@@ -1,0 +1,80 @@
+"""Every command, given what is missing, empty, binary, cut short or of another kind, says so in one sentence."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from litebert.__main__ import main
+
+FINETUNE = "finetune --init demo/albert/model --run out --steps 1 --evaluate-every 0"
+COMMANDS = [
+    "convert BAD out",
+    "corpus BAD --vocab demo/vocab --out out",
+    "corpus books --vocab BAD --out out",
+    "corpus BAD --show 1",
+    "ensemble --data reviews --members BAD BAD --out out",
+    "evaluate --data glue/SST-2 --model BAD --task sst2",
+    "fill-mask BAD 'a [MASK]'",
+    f"{FINETUNE} --task sst2 --data BAD",
+    f"{FINETUNE} --first review --label stars --data BAD",
+    f"{FINETUNE} --task squad1 --data BAD",
+    f"{FINETUNE} --task race --data BAD",
+    "finetune --task sst2 --data glue/SST-2 --init BAD --run out --steps 1",
+    "inspect BAD",
+    "layers BAD --text books",
+    "layers demo/albert/model --text BAD",
+    "plan --corpus BAD",
+    "plan --config BAD",
+    "plot BAD",
+    "predict --model BAD --text x",
+    "pretrain --corpus BAD --run out --steps 1",
+    "pretrain --corpus demo/corpus --init BAD --run out --steps 1",
+    "report BAD --out out",
+    "score --task sst2 --gold BAD --predictions predictions.json",
+    "score --task squad2 --gold squad/dev-v2.0.json --predictions BAD",
+    "study dropout --corpus BAD --steps 1 --out out",
+    "vocab BAD --size 100 --out out",
+]
+BAD = ["missing", "folder", "empty.txt", "binary.txt", "binary.tsv", "binary.json", "cut.json", "list.json", "cut.gz",
+       "cut-model", "/dev/null"]  # fmt: skip
+
+VOCABULARY = {"spiece.model", "tokenizer.json", "tokenizer_config.json"}
+
+
+@pytest.fixture(scope="module")
+def place(visited: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = shutil.copytree(visited, tmp_path_factory.mktemp("wrong") / "work")
+    (folder / "folder").mkdir()
+    (folder / "empty.txt").touch()
+    noise = np.random.default_rng(0).bytes(5000)
+    for name in ("binary.txt", "binary.tsv", "binary.json"):
+        (folder / name).write_bytes(noise)
+    (folder / "cut.json").write_text('{"a": 1')
+    (folder / "list.json").write_text("[1, 2]")
+    (folder / "cut.gz").write_bytes((folder / "wiki.jsonl.gz").read_bytes()[:200])
+    weights = shutil.copytree(folder / "my-model", folder / "cut-model") / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:9000])
+    return folder
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_wrong_input_is_one_sentence(
+    command: str, bad: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if bad == "cut-model" and command.startswith("corpus books"):
+        pytest.skip("it has a vocabulary, and that is whole")
+    monkeypatch.chdir(place)
+    shutil.rmtree("out", ignore_errors=True)
+    with pytest.raises(SystemExit) as caught:
+        main([bad if word == "BAD" else word for word in shlex.split(command)])
+    said = capsys.readouterr()
+    assert caught.value.code == 2, said.err
+    sentence = said.err.splitlines()[-1]
+    assert said.err.count("\n") == 1 and sentence.startswith("litebert: ") and sentence.isprintable()
+    assert Path(bad).name in sentence
+    # A corpus is read as it is built: what is beside it by then is the vocabulary, and the build can go on.
+    assert {file.name for file in Path("out").glob("*")} <= VOCABULARY
