@@ -4,8 +4,9 @@
 
 The text is Python's own documentation, which every installation has. A SentencePiece vocabulary is trained on it and a
 corpus of token shards built; an albert-nano learns to predict its masked words and the order of its sentences, and
-then a BERT of the same shape for as many steps; the ALBERT is fine-tuned to tell which package a docstring is from,
-beside one that begins with random weights; and a page puts everything together. Every number is measured in this run.
+then a BERT of the same shape for as many steps; the ALBERT is fine-tuned to tell whether a docstring is a module's, a
+class's or a function's, beside one that begins with random weights; and a page puts everything together. Every number
+is measured in this run.
 """
 
 import ast
@@ -19,6 +20,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,8 +41,10 @@ BLANKS = [
     "The default [MASK] is None.",
     "Return true if the [MASK] is empty.",
 ]
-PACKAGES = ("asyncio", "email", "http", "importlib", "logging", "multiprocessing", "unittest", "xml")
-"""Whose docstrings are to be told apart."""
+KINDS = {ast.Module: "module", ast.ClassDef: "class", ast.FunctionDef: "function", ast.AsyncFunctionDef: "function"}
+"""What a docstring may describe."""
+FUNCTIONS_SHARE = 5
+"""Of so many functions the task has one, for there are as many more of them as of the others."""
 console = Console(soft_wrap=True)
 
 
@@ -62,19 +66,32 @@ class Options:
     seed: int = 0
 
 
-def read_docstrings() -> Iterator[tuple[str, list[str]]]:
-    """For each module of the standard library, the package it is in and its docstrings."""
-    library = Path(sysconfig.get_paths()["stdlib"])
-    for file in sorted(library.glob("**/*.py")):
+class Docstring(NamedTuple):
+    text: str
+    kind: str
+
+    @property
+    def number(self) -> int:
+        """One that is the same in every run."""
+        return zlib.crc32(self.text.encode())
+
+    @property
+    def split(self) -> str:
+        """A tenth of them choose the best evaluation of the task, a fifth score it."""
+        return {0: "dev", 1: "test", 2: "test"}.get(self.number % 10, "train")
+
+
+def read_modules() -> Iterator[list[Docstring]]:
+    """The docstrings of each module of the standard library."""
+    for file in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("**/*.py")):
         if {"site-packages", "test", "tests", "idlelib"} & set(file.parts):
             continue
         try:
             nodes = ast.walk(ast.parse(file.read_bytes()))
         except (SyntaxError, ValueError):
             continue
-        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        docstrings = [ast.get_docstring(node) for node in nodes if isinstance(node, kinds)]
-        yield file.relative_to(library).parts[0].removesuffix(".py"), [text for text in docstrings if text]
+        found = ((ast.get_docstring(node), KINDS[type(node)]) for node in nodes if isinstance(node, tuple(KINDS)))
+        yield [Docstring(text, kind) for text, kind in found if text]
 
 
 def write_text(file: Path) -> None:
@@ -84,7 +101,7 @@ def write_text(file: Path) -> None:
     """
     documents = [
         *pydoc_data.topics.topics.values(),
-        *("\n\n".join(text for text in texts if find_split(text) == "train") for _, texts in read_docstrings()),
+        *("\n\n".join(item.text for item in module if item.split == "train") for module in read_modules()),
     ]
     lines = (
         "\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", document) if paragraph.strip())
@@ -95,22 +112,20 @@ def write_text(file: Path) -> None:
     file.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
 
 
-def find_split(docstring: str) -> str:
-    """A tenth chooses the best evaluation, a fifth scores it."""
-    return {0: "dev", 1: "test", 2: "test"}.get(zlib.crc32(docstring.encode()) % 10, "train")
-
-
 def write_task(folder: Path) -> None:
-    """Docstrings of at least five words with their package, each once."""
-    found = {text: package for package, texts in read_docstrings() if package in PACKAGES for text in texts}
+    """Docstrings of at least five words with what they describe, each once."""
+    found = {
+        item.text: item
+        for module in read_modules()
+        for item in module
+        if len(item.text.split()) >= 5 and (item.kind != "function" or item.number // 10 % FUNCTIONS_SHARE == 0)
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for split in ("train", "dev", "test"):
         with (folder / f"{split}.csv").open("w", encoding="utf-8", newline="") as file:
             table = csv.writer(file)
-            table.writerow(["docstring", "package"])
-            for text, package in found.items():
-                if len(text.split()) >= 5 and find_split(text) == split:
-                    table.writerow([" ".join(text.split()), package])
+            table.writerow(["docstring", "kind"])
+            table.writerows([" ".join(item.text.split()), item.kind] for item in found.values() if item.split == split)
 
 
 def call(*arguments: object) -> None:
@@ -127,7 +142,7 @@ def pretrain(preset: str, run: Path, options: Options, *amount: object) -> None:
 
 
 def finetune(run: Path, options: Options, *more: str) -> None:
-    call("finetune", "--data", options.out / "packages", "--first", "docstring", "--label", "package",
+    call("finetune", "--data", options.out / "kinds", "--first", "docstring", "--label", "kind",
          "--init", options.out / "albert" / "model", "--run", run, "--train-examples", 400, "--epochs", 20,
          "--evaluate-every", 50, "--length", options.length, "--seed", options.seed, "--seeds", options.seeds,
          *more)  # fmt: skip
@@ -194,7 +209,7 @@ def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     out, start = options.out, time.monotonic()
     twins = {"ALBERT": out / "albert", "BERT": out / "bert"}
-    tuned = {"pre-trained": out / "packages-pretrained", "random weights": out / "packages-random"}
+    tuned = {"pre-trained": out / "kinds-pretrained", "random weights": out / "kinds-random"}
 
     console.rule("1. a vocabulary")
     write_text(out / "text.txt")
@@ -217,7 +232,7 @@ def main() -> None:
     console.print(f"largest difference of any logit: {compare_with_transformers(twins['ALBERT'] / 'model'):.1e}")
 
     console.rule("5. a task, with the pre-training and without")
-    write_task(out / "packages")
+    write_task(out / "kinds")
     finetune(tuned["pre-trained"], options)
     finetune(tuned["random weights"], options, "--scratch")
 
@@ -230,16 +245,14 @@ def main() -> None:
     print_table(
         [
             {
-                "the package of a docstring, test accuracy": name,
+                "what a docstring describes, test accuracy": name,
                 **{key: f"{scores[key]:.1f}" for key in ("median", "lowest", "highest")},
             }
             for name, run in tuned.items()
             for scores in [read_json(run / "scores.json")["test"]["accuracy"]]
         ]
     )
-    console.print(
-        f"{out}/  text.txt, vocab/, corpus/, albert/ and bert/ (config, metrics, model), packages*/ (the task)"
-    )
+    console.print(f"{out}/  text.txt, vocab/, corpus/, albert/ and bert/ (config, metrics, model), kinds*/ (the task)")
     console.print(f"{out}/  report.html: open it in a browser; curves.png, layers.png")
     console.print(f"next: litebert inspect {twins['ALBERT']}/model", highlight=False)
     console.print(f'      litebert fill-mask {twins["ALBERT"]}/model "Return the [MASK] of the list."', markup=False)
