@@ -20,13 +20,18 @@ class Options:
     """The folder for the predictions of the ensemble and its scores."""
     all: bool = False
     """Combine all members instead of choosing some."""
+    json: bool = False
+    """Print JSON instead of a table."""
 
 
 def run(options: Options) -> None:
-    from litebert.display import print_table
+    from litebert.display import print_json, print_table
     from litebert.finetuning.ensemble import combine_runs
 
     result = combine_runs(options.members, options.data, options.out, choose=not options.all)
+    if options.json:
+        print_json(result._asdict() | {"files": list(map(str, result.files)), "gain": result.gain})
+        return
     rows = [
         {"run": name, f"{result.split} {result.metric}": score, "member": "yes" if name in result.members else "no"}
         for name, score in result.singles.items()

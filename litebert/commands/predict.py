@@ -30,6 +30,8 @@ class Options:
     """The folder to write the predictions to."""
     zip: bool = False
     """For GLUE: also pack the files of this folder for the leaderboard."""
+    json: bool = False
+    """Print what is said of a text as JSON."""
 
 
 def run(options: Options) -> None:
@@ -43,6 +45,7 @@ def run(options: Options) -> None:
     if options.text is not None:
         answer_text(options)
         return
+    require(not options.json, "--json goes with --text; the predictions of --data are written to files")
     require(options.second is None, "--second goes with --text; the second texts of --data are a column of it")
     require(options.out, "there is no place for the predictions; name a folder with --out")
     assert options.data is not None and options.out is not None
@@ -70,7 +73,7 @@ def pack_submission(folder: Path) -> None:
 
 def answer_text(options: Options) -> None:
     from litebert.config import require
-    from litebert.display import print_table
+    from litebert.display import print_json, print_table
     from litebert.finetuning.evaluation import Split, open_finetuned
     from litebert.tasks.classes import ClassTask, TextExample
 
@@ -82,11 +85,14 @@ def answer_text(options: Options) -> None:
     require(options.text.strip(), "--text is empty; give some")
     examples = [TextExample("0", "--text", options.text, options.second)]
     encoded = asked.task.encode(examples, asked.vocabulary, asked.question, asked.stored.limits)
-    for note in encoded.notes:
+    for note in () if options.json else encoded.notes:
         print(note)
     prediction = asked.evaluate(Split("text", examples, encoded)).predictions["0"]
-    if not asked.question.labels:
+    shares = zip(asked.question.labels, prediction.probabilities, strict=bool(asked.question.labels))
+    ranked = {label: float(share) for label, share in sorted(shares, key=lambda pair: -pair[1])}
+    if options.json:
+        print_json({"answer": prediction.answer, **({"probabilities": ranked} if ranked else {})})
+    elif ranked:
+        print_table([{"label": label, "probability": share} for label, share in ranked.items()])
+    else:
         print(f"{prediction.answer:.4f}")
-        return
-    shares = zip(asked.question.labels, prediction.probabilities, strict=True)
-    print_table([{"label": label, "probability": share} for label, share in sorted(shares, key=lambda pair: -pair[1])])

@@ -1,5 +1,6 @@
 """litebert ensemble, called as a user calls it."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def test_runs_are_combined_and_compared_with_the_best_alone(capsys: Printed, fol
         assert scores["files"] == ["sst2-dev.jsonl", "sst2-test.jsonl", "SST-2.tsv"]
         assert all((out / name).is_file() for name in scores["files"])
     assert scores["members"] == ["run", "second"]
+    said = run(capsys, "ensemble", "--data", folder / "data", *members, "--out", tmp_path / "json", "--json")
+    assert json.loads(said)["singles"] == singles
 
 
 def test_a_users_mistake_is_told_in_a_sentence(capsys: Printed, folder: Path, tmp_path: Path) -> None:

@@ -36,10 +36,18 @@ def test_a_text_gets_its_labels_with_their_probabilities(capsys: Printed, done: 
         assert float(share) > 0.5 and float(share) + float(rest) == pytest.approx(1, abs=1e-3)
 
 
+def test_programs_get_json(capsys: Printed, done: Finished) -> None:
+    said = json.loads(run(capsys, "predict", "--model", done.run / "model", "--text", "the good dog", "--json"))
+    assert said["answer"] == "1" == next(iter(said["probabilities"]))
+    assert sum(said["probabilities"].values()) == pytest.approx(1)
+
+
 def test_a_number_is_printed_alone(capsys: Printed, start: Path, tmp_path: Path) -> None:
     folder = finish("number", tmp_path, start, steps=2).run
-    said = run(capsys, "predict", "--model", folder / "model", "--text", "anna sees it", "--second", "the rain")
+    asked = ("predict", "--model", folder / "model", "--text", "anna sees it", "--second", "the rain")
+    said = run(capsys, *asked)
     assert -100 < float(said) < 100
+    assert json.loads(run(capsys, *asked, "--json")) == {"answer": pytest.approx(float(said), abs=1e-4)}
 
 
 def test_the_leaderboard_of_glue_gets_its_file_and_its_archive(capsys: Printed, done: Finished, tmp_path: Path) -> None:
