@@ -20,7 +20,8 @@ Every command with its options, made from the code by `python docs/make_referenc
 the same in a terminal. Without a default an option may be left out, unless it is required.
 
 Defaults of `pretrain`, `plan`, `study` and `finetune` follow the preset, or the task and the model; here are those
-without any. A command ends with exit code 0 when done, 2 when you can correct what was wrong, 130 when interrupted.
+without any. A command ends with exit code 0 when done, or when it was told to stop (SIGTERM) and has saved; 2 when you
+can correct what was wrong; 130 when interrupted.
 """
 
 

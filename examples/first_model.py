@@ -160,8 +160,9 @@ def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
 
 def compare_twins(runs: dict[str, Path], entropy: float) -> None:
     rows = []
-    for name, run in runs.items():
-        measured, (model, _) = last_evaluation(run), litebert.open_model(run / "model")
+    evaluations = {name: last_evaluation(run) for name, run in runs.items()}
+    for name, measured in evaluations.items():
+        model, _ = litebert.open_model(runs[name] / "model")
         rows.append(
             {
                 "": name,
@@ -175,7 +176,7 @@ def compare_twins(runs: dict[str, Path], entropy: float) -> None:
     print_table(rows)
     console.print(
         f"word frequencies alone have a loss of {entropy:.2f}; counting words tells the order of "
-        f"{measured['sop_shallow']:.1%} of sentence pairs",
+        f"{evaluations['ALBERT']['sop_shallow']:.1%} of sentence pairs",
         highlight=False,
     )
 

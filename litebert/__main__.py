@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def on_one_line(message: str) -> str:
     """A sentence that quotes a file which is no text does not write that to the terminal."""
-    return "".join(letter if letter.isprintable() else "�" for letter in message)
+    return "".join(letter if letter.isprintable() else "�" for letter in " ".join(message.split()))
 
 
 def command_files() -> dict[str, Path]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import tyro
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -20,7 +22,7 @@ class Option:
     name: str
     help: str
     kind: str
-    """What it takes: `int`, `adamw or lamb`; nothing where it is a switch."""
+    """What it takes: `int`, `lamb | adamw`; nothing where it is a switch."""
     choices: tuple[str, ...]
     default: str | None
     """As it is typed; nothing where it must be given."""
@@ -43,7 +45,7 @@ def list_options(options: type, default: Any = None, group: str = "") -> Iterato
             continue
         plain, *marks = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
         metavar = next((mark.metavar for mark in marks if getattr(mark, "metavar", None)), None)
-        is_positional = metavar is not None and len(marks) > 1
+        is_positional = metavar is not None and tyro.conf.Positional in marks
         yield Option(
             name=str(metavar) if is_positional else f"--{field.name.replace('_', '-')}",
             help=helps.get(field.name, ""),
@@ -56,13 +58,13 @@ def list_options(options: type, default: Any = None, group: str = "") -> Iterato
 
 def find_default(field: "dataclasses.Field[Any]", default: Any) -> Any:
     """The value in a default of the whole, or the field's own, or a mark that there is none."""
-    if default is not None:
+    if default not in (None, dataclasses.MISSING):
         return getattr(default, field.name)
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def show(value: Any) -> str | None:
-    if value is dataclasses.MISSING or "Missing" in type(value).__name__:  # the second is tyro's
+    if value in (dataclasses.MISSING, tyro.MISSING):
         return None
     if value is None or value is False:
         return ""

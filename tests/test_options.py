@@ -63,6 +63,8 @@ COMPLETIONS = [
     ("litebert pretrain --preset albert-na", {"albert-nano"}),
     ("litebert finetune --task sst", {"sst2"}),
     ("litebert study sha", {"sharing"}),
+    ("litebert study --lis", {"--list"}),
+    ("litebert evaluate --task te", {"text"}),
 ]
 
 

@@ -38,7 +38,7 @@ COMMANDS = [
     "study dropout --corpus BAD --steps 1 --out out",
     "vocab BAD --size 100 --out out",
 ]
-BAD = ["missing", "folder", "empty.txt", "binary.txt", "binary.tsv", "binary.json", "cut.json", "list.json", "cut.gz",
+BAD = ["nowhere", "hollow", "empty.txt", "binary.txt", "binary.tsv", "binary.json", "cut.json", "list.json", "cut.gz",
        "cut-model", "/dev/null"]  # fmt: skip
 
 VOCABULARY = {"spiece.model", "tokenizer.json", "tokenizer_config.json"}
@@ -47,7 +47,7 @@ VOCABULARY = {"spiece.model", "tokenizer.json", "tokenizer_config.json"}
 @pytest.fixture(scope="module")
 def place(visited: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = shutil.copytree(visited, tmp_path_factory.mktemp("wrong") / "work")
-    (folder / "folder").mkdir()
+    (folder / "hollow").mkdir()
     (folder / "empty.txt").touch()
     noise = np.random.default_rng(0).bytes(5000)
     for name in ("binary.txt", "binary.tsv", "binary.json"):

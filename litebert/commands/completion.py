@@ -34,9 +34,9 @@ def list_values(command: str, option: "Option") -> Sequence[str]:
     """What may be given for an option, where that is a list of names."""
     from litebert.presets import PRESETS
     from litebert.studies.catalogue import STUDIES
-    from litebert.tasks.registry import TASKS
+    from litebert.tasks.registry import OWN, TASKS
 
-    named = {"--preset": sorted(PRESETS), "--task": sorted(TASKS)}
+    named = {"--preset": sorted(PRESETS), "--task": [*sorted(TASKS), OWN]}
     if command == "study":
         named["NAME"] = sorted(STUDIES)
     return option.choices or named.get(option.name, ())
@@ -58,7 +58,7 @@ def complete_bash(commands: Mapping[str, Sequence["Option"]], shell: str) -> str
         *(["autoload -Uz compinit bashcompinit && compinit && bashcompinit"] if shell == "zsh" else []),
         "_litebert() {",
         '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""',
-        '  case "${COMP_WORDS[1]}:$before" in',
+        '  [[ "$word" == -* ]] || case "${COMP_WORDS[1]}:$before" in',
         *values,
         "  esac",
         f'  if [ "$COMP_CWORD" -eq 1 ]; then words={shlex.quote(" ".join([*commands, "--help", "--version"]))}',

@@ -23,7 +23,7 @@ NUM_ON_PAGE = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT...")]
+    text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT...")] = ()
     """Files, folders, patterns or URLs of .txt, .jsonl, .csv or .parquet, plain or .gz, .xz, .zst, or hub:NAME; without
     --out, a corpus to look into."""
     vocab: Path | None = None

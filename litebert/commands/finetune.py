@@ -41,18 +41,20 @@ def find_default(arguments: list[str]) -> Options:
 def run(options: Options) -> None:
     import signal
     import sys
+    from contextlib import nullcontext
 
     from litebert.config import require
     from litebert.finetuning.preparation import Prepared, prepare
     from litebert.finetuning.run import carry_out
     from litebert.finetuning.seeds import finetune_seeds, summarize
+    from litebert.training.lock import hold
     from litebert.training.parallel import join_ranks
 
     require(options.seeds > 0, f"--seeds is {options.seeds}; it must be at least 1")
     is_single, has_seeds = (options.run / "config.json").exists(), any(options.run.glob("seed-*"))
     require(not (is_single and options.seeds > 1), f"{options.run} is a run of one seed; start a new --run")
     require(not (has_seeds and options.seeds == 1), f"{options.run} holds runs of several seeds; name one of them")
-    with join_ranks() as ranks:
+    with join_ranks() as ranks, nullcontext() if options.dry_run else hold(options.run, ranks):
 
         def tell(prepared: Prepared) -> None:
             if ranks.is_first:

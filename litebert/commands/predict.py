@@ -91,7 +91,8 @@ def answer_text(options: Options) -> None:
     shares = zip(asked.question.labels, prediction.probabilities, strict=bool(asked.question.labels))
     ranked = {label: float(share) for label, share in sorted(shares, key=lambda pair: -pair[1])}
     if options.json:
-        print_json({"answer": prediction.answer, **({"probabilities": ranked} if ranked else {})})
+        probabilities = {"probabilities": ranked} if ranked else {}
+        print_json({"answer": prediction.answer, **probabilities, "notes": list(encoded.notes)})
     elif ranked:
         print_table([{"label": label, "probability": share} for label, share in ranked.items()])
     else:

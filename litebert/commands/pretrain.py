@@ -37,17 +37,19 @@ def find_default(arguments: list[str]) -> Options:
 def run(options: Options) -> None:
     import signal
     import sys
+    from contextlib import nullcontext
 
     from litebert.config import require
     from litebert.display import print_fields
     from litebert.pretraining.run import carry_out, describe_run, prepare
+    from litebert.training.lock import hold
     from litebert.training.parallel import join_ranks
 
     require(
         not options.resume or (options.run / "config.json").exists(),
         f"{options.run} is no run to go on with: it has no config.json; leave out --resume to begin it",
     )
-    with join_ranks() as ranks:
+    with join_ranks() as ranks, nullcontext() if options.dry_run else hold(options.run, ranks):
         prepared = prepare(options.settings, options.run, ranks)
         if ranks.is_first:
             print_fields(describe_run(prepared))

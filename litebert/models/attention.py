@@ -53,7 +53,8 @@ def can_use_kernels(values_TX: Tensor) -> bool:
         and values_TX.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
-        and hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
+        and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]  # `sdpa_kernel` sets it, on CPU too
+        and hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward")
     )
 
 
@@ -66,32 +67,32 @@ class PackedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, projected_TX: Tensor, lengths: tuple[int, ...], num_heads: int) -> Tensor:
         context_TD = projected_TX.new_empty(len(projected_TX), projected_TX.shape[1] // 3)
-        sums_of_exponentials = []
+        log_sums = []
         for run_BLX, context_BLD in zip(
             split_runs(projected_TX, lengths), split_runs(context_TD, lengths), strict=True
         ):
-            attended_BHLK, sums_BLH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            attended_BHLK, log_sums_BHL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
                 *take_apart(run_BLX, num_heads)
             )
             take_apart(context_BLD, num_heads, 1)[0].copy_(attended_BHLK)
-            sums_of_exponentials.append(sums_BLH)
-        ctx.save_for_backward(projected_TX, context_TD, *sums_of_exponentials)
+            log_sums.append(log_sums_BHL)
+        ctx.save_for_backward(projected_TX, context_TD, *log_sums)
         ctx.lengths, ctx.num_heads = lengths, num_heads
         return context_TD
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_TD: Tensor) -> tuple[Tensor, None, None]:
-        projected_TX, context_TD, *sums_of_exponentials = ctx.saved_tensors
+        projected_TX, context_TD, *log_sums = ctx.saved_tensors
         projected_grad_TX = torch.empty_like(projected_TX)
         runs = (
             split_runs(values, ctx.lengths)
             for values in (projected_TX, context_TD, grad_TD.contiguous(), projected_grad_TX)
         )
-        for run_BLX, context_BLD, grad_BLD, run_grad_BLX, sums_BLH in zip(*runs, sums_of_exponentials, strict=True):
+        for run_BLX, context_BLD, grad_BLD, run_grad_BLX, log_sums_BHL in zip(*runs, log_sums, strict=True):
             (context_BHLK,), (grad_BHLK,) = (take_apart(values, ctx.num_heads, 1) for values in (context_BLD, grad_BLD))
             grads = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-                grad_BHLK, *take_apart(run_BLX, ctx.num_heads), context_BHLK, sums_BLH, 0.0, False
+                grad_BHLK, *take_apart(run_BLX, ctx.num_heads), context_BHLK, log_sums_BHL, 0.0, False
             )
             for place_BHLK, part_BHLK in zip(take_apart(run_grad_BLX, ctx.num_heads), grads, strict=True):
                 place_BHLK.copy_(part_BHLK)

@@ -87,7 +87,7 @@ def settle_plan(
         f"{folder} was begun with other variants, by another version; start a new --out",
     )
     require(
-        plan.budget in ("", config.budget),
+        not plan.budget or replace(config, budget=plan.budget).seconds == config.seconds,
         f"the budget is {config.budget}; {folder} was begun with {plan.budget}, from which its steps follow: "
         "give that, or start a new --out",
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from litebert.config import UserError, from_dict, read_json, require
 from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.run import describe_data
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.layers import Layers
 from litebert.studies.pictures import draw_layers, draw_sizes
@@ -60,7 +61,7 @@ nav a { margin-right: 1rem; } a { color: inherit; }
 def make_report(folders: Sequence[Path], title: str) -> str:
     """The page: a section for each study, and one for all plain runs."""
     studies = [folder for folder in folders if (folder / PLAN).exists()]
-    runs = [run for folder in folders if folder not in studies for run in sorted(folder.glob("seed-*")) or [folder]]
+    runs = [run for folder in folders if folder not in studies for run in find_seeds(folder) or [folder]]
     for folder in runs:
         require(
             (folder / "metrics.jsonl").exists(),
@@ -77,6 +78,11 @@ def make_report(folders: Sequence[Path], title: str) -> str:
         f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n"
         f"<body><h1>{html.escape(title)}</h1><nav>{links}</nav>\n{body}\n</body></html>\n"
     )
+
+
+def find_seeds(folder: Path) -> list[Path]:
+    """The runs of a folder of several seeds."""
+    return sorted(folder.glob("seed-*"), key=lambda run: (len(run.name), run.name))
 
 
 def study_section(folder: Path) -> str:
@@ -171,12 +177,14 @@ def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
 def find_layers(run: Path) -> Layers | None:
     if not (run / "model").exists():
         return None
-    config = from_dict(PretrainConfig, read_json(run / "config.json"))
     try:
+        config = from_dict(PretrainConfig, read_json(run / "config.json"))
         questions = Questions(replace(config, evaluation_sequences=LAYER_SEQUENCES))
-    except UserError:  # the corpus is elsewhere
+        if describe_data(config.corpora, questions.corpora) != read_json(run / "data.json"):
+            return None
+        return questions.measure_layers(run / "model")
+    except UserError:  # the corpus is elsewhere, or the run of another version
         return None
-    return questions.measure_layers(run / "model")
 
 
 def describe_finetuning(names: Mapping[Path, str]) -> list[str]:

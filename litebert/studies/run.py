@@ -30,7 +30,7 @@ from litebert.studies.study import Study, Variant, identify
 from litebert.tasks.registry import find_task
 from litebert.tasks.text import TextColumns
 from litebert.training.costs import count_parameters
-from litebert.training.lock import wait_for
+from litebert.training.lock import hold
 from litebert.training.loop import Outcome
 from litebert.training.metrics import read_metrics
 from litebert.training.parallel import Ranks
@@ -78,10 +78,10 @@ def carry_out(
         if is_known:
             continue
         run, settings = find_run(job, variants, plan.steps, out)
-        ranks.do_first(partial(wait_for, run / "checkpoints", tell))  # another study may have the same run
-        outcome = pretrain(settings, run, ranks)  # of a run that is done it only writes the model again
+        with hold(run, ranks, wait=tell):  # another study may have the same run
+            outcome = pretrain(settings, run, ranks)  # of a run that is done it only writes the model again
         check_outcome(outcome)
-        scores = finetune_all(run, job.seed, config, out, ranks)
+        scores = finetune_all(run, job.seed, config, out, ranks, tell)
         result = result or ask(job, settings, run.relative_to(out), plan, questions, out, study.has_layers)
         result = replace(result, scores={**result.scores, **scores})
         ranks.do_first(partial(write_result, out / study.name, result))
@@ -162,14 +162,16 @@ def ask(
     )
 
 
-def finetune_all(run: Path, seed: int, config: StudyConfig, out: Path, ranks: Ranks) -> dict[str, float]:
+def finetune_all(
+    run: Path, seed: int, config: StudyConfig, out: Path, ranks: Ranks, tell: Callable[[str], None]
+) -> dict[str, float]:
     """The score of each task, its best on dev, as a share; by the recipe that suits the model."""
     scores = {}
-    for name, folder in config.task_folders.items():
+    for name, data in config.task_folders.items():
         init = str((run / "model").resolve())
         settings = replace(
             settle_recipe({"--task": name, "--init": init}),
-            data=folder,
+            data=data,
             init=init,
             seed=seed,
             epochs=config.finetune_epochs,
@@ -177,7 +179,9 @@ def finetune_all(run: Path, seed: int, config: StudyConfig, out: Path, ranks: Ra
             warmup_steps=None,
             train_examples=config.finetune_examples,
         )
-        outcome, found = finetune(settings, out / "finetuned" / run.name / name, ranks)
+        folder = out / "finetuned" / run.name / name
+        with hold(folder, ranks, wait=tell):
+            outcome, found = finetune(settings, folder, ranks)
         check_outcome(outcome)
         if ranks.is_first:  # which alone has scored it
             splits = [values for key, values in found.items() if isinstance(values, Mapping) and key != "files"]

@@ -1,8 +1,12 @@
 """One program at a time in the folder of a run."""
 
 import contextlib
+import errno
 import fcntl
+import logging
 import os
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,43 +14,81 @@ from litebert.config import UserError
 from litebert.training.parallel import Ranks
 
 LOCK = "lock"
+POLL_SECONDS = 2.0
+"""Between looks at whether another program is done."""
+UNSUPPORTED = {errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL}
+"""What file systems answer that have no locks."""
 
 
 @contextlib.contextmanager
-def hold(folder: Path, ranks: Ranks) -> Iterator[None]:
-    """Keeps others from training here. The system lets go of it when the program ends, however it ends."""
-    held: list[int] = []
-    ranks.do_first(lambda: held.append(take(folder)))
+def hold(folder: Path, ranks: Ranks, wait: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Keeps other programs from the folder of a run, or refuses where one is there; with `wait` it is told, and waits.
+
+    All ranks look together, so that none of them waits in vain. A folder with nothing else in it is taken away again.
+    """
+    lock = Lock(folder)
+    for attempt in range(1 << 62):
+        ranks.do_first(lock.take)
+        if not ranks.add_up([float(lock.is_busy)])[0]:
+            break
+        if wait is None:
+            ranks.do_first(lock.refuse)
+        elif attempt == 0:
+            wait(f"{folder} is being trained by another program; waiting for it")
+        time.sleep(POLL_SECONDS)
     try:
         yield
     finally:
-        for descriptor in held:
-            os.close(descriptor)
+        lock.release()
 
 
-def take(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        number = os.pread(descriptor, 20, 0).decode() or "?"
-        os.close(descriptor)
-        raise UserError(
-            f"{folder.parent} is being trained by another program, process {number}; wait for it or name another run"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    return descriptor
+class Lock:
+    """A file that the system gives to one program, and takes back when that ends, however it ends."""
 
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / LOCK
+        self.descriptor: int | None = None
+        self.is_busy = False
 
-def wait_for(folder: Path, tell: Callable[[str], None]) -> None:
-    """Waits until no other program trains here; one that does is told of."""
-    if not (folder / LOCK).exists():
-        return
-    with (folder / LOCK).open() as file:
+    def take(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.is_busy = not self.is_current(descriptor)  # the one before may just have taken the file away
         except BlockingIOError:
-            tell(f"{folder.parent} is being trained by another program; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_SH)
+            self.is_busy = True
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno not in UNSUPPORTED:
+                raise
+            logging.getLogger(__name__).warning("%s: no locks here; see that nothing else trains it", self.path.parent)
+            return
+        if self.is_busy:
+            os.close(descriptor)
+            return
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode(), 0)
+        self.descriptor = descriptor
+
+    def is_current(self, descriptor: int) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(descriptor), self.path.stat())
+        return False
+
+    def refuse(self) -> None:
+        owner = ""
+        with contextlib.suppress(OSError):
+            owner = f", process {self.path.read_text()}"
+        raise UserError(
+            f"{self.path.parent} is being trained by another program{owner}; wait for it or name another run"
+        )
+
+    def release(self) -> None:
+        if self.descriptor is None:
+            return
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        os.close(self.descriptor)
+        with contextlib.suppress(OSError):
+            self.path.parent.rmdir()  # only if nothing else is in it

@@ -25,7 +25,6 @@ from litebert.models.heads import Model
 from litebert.training.checkpoint import load_checkpoint, save_checkpoint
 from litebert.training.costs import count_flops
 from litebert.training.guard import Guard
-from litebert.training.lock import hold
 from litebert.training.losses import Objective, Part, weigh
 from litebert.training.optimizer import OptimizerConfig, make_optimizer
 from litebert.training.parallel import (
@@ -166,9 +165,7 @@ def train(
 
     `watch` opens who is told of the progress, given the step that it goes on from; on the first rank alone.
     """
-    ranks = ranks or Ranks()
-    with hold(folder, ranks) if folder is not None else contextlib.nullcontext():
-        return Loop(training, folder, ranks).run(watch)
+    return Loop(training, folder, ranks or Ranks()).run(watch)
 
 
 class Loop:

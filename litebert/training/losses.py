@@ -116,9 +116,9 @@ class TiedCrossEntropy(torch.autograd.Function):
             targets_P1 = targets_P[chunk, None]
             logits_PV = torch.addmm(bias_V, prepared_PE[chunk], words_VE.t(), out=buffer_PV[: len(targets_P1)])
             best_P, target_P = logits_PV.amax(dim=1), logits_PV.gather(1, targets_P1)[:, 0]
-            shares_PV = torch.softmax(logits_PV, dim=-1, out=logits_PV)
+            shares_PV = torch.softmax(logits_PV, dim=-1, out=logits_PV)  # in place: row by row, as a test compares
             # The best one's share is never small, so its logarithm leads back to the sum of all exponentials.
-            torch.sub(best_P - shares_PV.amax(dim=1).log(), target_P, out=losses_P[chunk])
+            torch.sub(best_P - target_P, shares_PV.amax(dim=1).log(), out=losses_P[chunk])
             num_right += (target_P == best_P).sum()
             if with_gradients:
                 # The shares, less one at the target, are the gradient of the loss.

@@ -182,7 +182,10 @@ def test_interrupting_says_so_in_one_sentence(tmp_path: Path) -> None:
 
     command = [sys.executable, "-m", "litebert", "convert", "bert-large", str(tmp_path / "large")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
+    maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 60
+    while time.monotonic() < deadline and maps.exists() and "libtorch_cpu" not in maps.read_text():
+        time.sleep(0.1)  # it has not begun its work
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -47,7 +47,10 @@ def test_a_number_is_printed_alone(capsys: Printed, start: Path, tmp_path: Path)
     asked = ("predict", "--model", folder / "model", "--text", "anna sees it", "--second", "the rain")
     said = run(capsys, *asked)
     assert -100 < float(said) < 100
-    assert json.loads(run(capsys, *asked, "--json")) == {"answer": pytest.approx(float(said), abs=1e-4)}
+    assert json.loads(run(capsys, *asked, "--json")) == {
+        "answer": pytest.approx(float(said), abs=1e-4),
+        "notes": [],
+    }
 
 
 def test_the_leaderboard_of_glue_gets_its_file_and_its_archive(capsys: Printed, done: Finished, tmp_path: Path) -> None:

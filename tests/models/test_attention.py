@@ -40,6 +40,14 @@ def test_a_context_is_the_values_weighted_by_the_attention_map(lengths: tuple[in
     torch.testing.assert_close(attend(projected_TX, lengths, num_heads=2), torch.cat(contexts), rtol=1e-5, atol=1e-5)
 
 
+def test_who_asks_torch_for_a_kernel_gets_it() -> None:
+    projected_TX = torch.randn(8, 96, requires_grad=True)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert type(attend(projected_TX, (8,), 2).grad_fn).__name__ != f"{PackedAttention.__name__}Backward"
+    with torch.autocast("cpu", torch.bfloat16):
+        assert type(attend(projected_TX, (8,), 2).grad_fn).__name__ != f"{PackedAttention.__name__}Backward"
+
+
 def test_dropout_and_half_precision_are_left_to_torch() -> None:
     projected_TX = torch.randn(8, 96, requires_grad=True)
     for context_TD in (

@@ -273,12 +273,9 @@ def test_shared_depths_use_the_same_weights_and_others_do_not() -> None:
     assert gradients[0].any()
 
 
-def test_flops_count_the_products_that_torch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flops_count_the_products_that_torch_counts() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
-    monkeypatch.setattr(
-        "litebert.models.attention.can_use_kernels", lambda values: False
-    )  # torch does not count what is in a kernel
     encoder = make_model().encoder.eval()
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):

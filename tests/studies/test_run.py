@@ -1,5 +1,6 @@
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from litebert.studies.catalogue import STUDIES
 from litebert.studies.config import StudyConfig
 from litebert.studies.plan import share_out
 from litebert.studies.results import read_results
-from litebert.studies.run import StoppedError, carry_out, list_jobs, take_part
+from litebert.studies.run import Job, StoppedError, carry_out, find_run, list_jobs, take_part
+from litebert.training import lock
+from litebert.training.lock import hold
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks
 from tests.finetuning.made import make_labels
@@ -29,7 +32,7 @@ def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     real = module.pretrain
 
     def note(config: PretrainConfig, run: Path, ranks: Ranks) -> Outcome:
-        if not run.exists():
+        if not (run / "config.json").exists():
             made.append(run)
         return real(config, run, ranks)
 
@@ -201,6 +204,34 @@ def test_a_budget_becomes_steps_by_timing(base: PretrainConfig, tmp_path: Path) 
     assert any(line.startswith("steps: with dropout") for line in said)
     with pytest.raises(UserError, match="the budget is 3s; .* was begun with 2s, from which its steps follow"):
         carry_out(STUDIES["dropout"], without, StudyConfig(budget="3s"), tmp_path, Ranks())
+
+
+def test_a_run_that_another_program_trains_is_waited_for(
+    base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "POLL_SECONDS", 0.01)
+    variants = STUDIES["dropout"].variants(base)
+    steps = {variant.name: 6 for variant in variants}
+    run, _ = find_run(Job(variants[0], base.seed), variants, steps, tmp_path)
+    said: list[str] = []
+    free = threading.Event()
+
+    def tell(message: str) -> None:
+        said.append(message)
+        if "waiting for it" in message:
+            free.set()
+
+    def occupy() -> None:
+        with hold(run, Ranks()):
+            assert free.wait(timeout=60)
+
+    other = threading.Thread(target=occupy)
+    other.start()
+    while not (run / lock.LOCK).exists():
+        assert other.is_alive()
+    results = carry_out(STUDIES["dropout"], base, StudyConfig(), tmp_path, Ranks(), tell=tell)
+    other.join(timeout=60)
+    assert len(results) == 2 and sum(f"{run} is being trained" in message for message in said) == 1
 
 
 @pytest.mark.parametrize("total", [1, 2, 3, 7])

@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from litebert.config import UserError
-from litebert.training.lock import hold, wait_for
+from litebert.training import lock
+from litebert.training.lock import hold
 from litebert.training.parallel import Ranks
 
 HOLDER = """
@@ -23,35 +26,72 @@ with hold(Path(sys.argv[1]), Ranks()):
 """
 
 
-def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
-    said = f"run is being trained by another program, process {os.getpid()}; wait"
-    with hold(tmp_path / "run" / "checkpoints", Ranks()), pytest.raises(UserError, match=said):
-        hold(tmp_path / "run" / "checkpoints", Ranks()).__enter__()
-    with hold(tmp_path / "run" / "checkpoints", Ranks()):
+def refuse(folder: Path) -> str:
+    with pytest.raises(UserError) as caught, hold(folder, Ranks()):
         pass
+    return str(caught.value)
+
+
+def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    with hold(tmp_path / "run", Ranks()):
+        said = refuse(tmp_path / "run")
+        assert f"run is being trained by another program, process {os.getpid()} on " in said and "wait" in said
+    with hold(tmp_path / "run", Ranks()):
+        pass
+
+
+def test_nothing_is_left_where_nothing_was_done(tmp_path: Path) -> None:
+    with hold(tmp_path / "run", Ranks()):
+        pass
+    assert not (tmp_path / "run").exists()
+    with hold(tmp_path / "run", Ranks()):
+        (tmp_path / "run" / "config.json").touch()
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["config.json"]
 
 
 def test_who_is_killed_lets_go(tmp_path: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-    with pytest.raises(UserError, match=f"process {holder.pid}"):
-        hold(tmp_path, Ranks()).__enter__()
+    assert f"process {holder.pid} on" in refuse(tmp_path)
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
     with hold(tmp_path, Ranks()):
         pass
 
 
-def test_one_can_wait_for_the_other(tmp_path: Path) -> None:
+def test_several_can_wait_and_have_it_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "POLL_SECONDS", 0.01)
     said: list[str] = []
-    wait_for(tmp_path, said.append)  # nobody has ever been here
-    with hold(tmp_path, Ranks()):
-        waiting = threading.Thread(target=wait_for, args=(tmp_path, said.append))
-        waiting.start()
-        while not said:
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work(number: int) -> None:
+        with hold(tmp_path / "run", Ranks(), wait=said.append):
+            inside.append(number)
+            most.append(len(inside))
+            time.sleep(0.05)
+            inside.remove(number)
+
+    with hold(tmp_path / "run", Ranks()):
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for worker in workers:
+            worker.start()
+        deadline = time.monotonic() + 30
+        while len(said) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert waiting.is_alive() and "is being trained by another program; waiting for it" in said[0]
-    waiting.join(timeout=20)
-    assert not waiting.is_alive()
-    wait_for(tmp_path, said.append)
-    assert len(said) == 1
+        assert len(said) == 4 and not most
+        assert all("run is being trained by another program; waiting for it" in message for message in said)
+    for worker in workers:
+        worker.join(timeout=30)
+    assert most == [1, 1, 1, 1]
+
+
+def test_where_there_are_no_locks_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with hold(tmp_path, Ranks()):
+        assert "no locks here" in caplog.text
