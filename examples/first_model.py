@@ -256,7 +256,8 @@ def main() -> None:
     console.print(f"{out}/  text.txt, vocab/, corpus/, albert/ and bert/ (config, metrics, model), kinds*/ (the task)")
     console.print(f"{out}/  report.html: open it in a browser; curves.png, layers.png")
     console.print(f"next: litebert inspect {twins['ALBERT']}/model", highlight=False)
-    console.print(f'      litebert fill-mask {twins["ALBERT"]}/model "Return the [MASK] of the list."', markup=False)
+    example = f'litebert fill-mask {twins["ALBERT"]}/model "Return the [MASK] of the list."'
+    console.print(f"      {example}", highlight=False, markup=False)
     console.print("      litebert vocab YOUR_TEXT --out vocab, and so on with your own", highlight=False)
 
 

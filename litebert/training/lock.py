@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import itertools
 import logging
 import os
 import socket
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from litebert.config import UserError
 from litebert.training.parallel import Ranks
+
+logger = logging.getLogger(__name__)
 
 LOCK = "lock"
 POLL_SECONDS = 2.0
@@ -27,7 +30,7 @@ def hold(folder: Path, ranks: Ranks, wait: Callable[[str], None] | None = None) 
     All ranks look together, so that none of them waits in vain. A folder with nothing else in it is taken away again.
     """
     lock = Lock(folder)
-    for attempt in range(1 << 62):
+    for attempt in itertools.count():
         ranks.do_first(lock.take)
         if not ranks.add_up([float(lock.is_busy)])[0]:
             break
@@ -51,25 +54,28 @@ class Lock:
         self.is_busy = False
 
     def take(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:  # who had it has just taken the folder away
+            return self.take()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.is_busy = not self.is_current(descriptor)  # the one before may just have taken the file away
-        except BlockingIOError:
-            self.is_busy = True
         except OSError as error:
             os.close(descriptor)
-            if error.errno not in UNSUPPORTED:
+            self.is_busy = isinstance(error, BlockingIOError)
+            if not self.is_busy and error.errno not in UNSUPPORTED:
                 raise
-            logging.getLogger(__name__).warning("%s: no locks here; see that nothing else trains it", self.path.parent)
-            return
-        if self.is_busy:
+            if not self.is_busy:
+                logger.warning("%s: no locks here; see that nothing else trains it", self.path.parent)
+            return None
+        if not self.is_current(descriptor):  # who had it has just taken the file away; there may be another
             os.close(descriptor)
-            return
+            return self.take()
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} on {socket.gethostname()}".encode(), 0)
-        self.descriptor = descriptor
+        self.descriptor, self.is_busy = descriptor, False
+        return None
 
     def is_current(self, descriptor: int) -> bool:
         with contextlib.suppress(FileNotFoundError):
