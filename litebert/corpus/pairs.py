@@ -7,9 +7,10 @@ swapped, or the second gives way to one of another document (BERT). Nothing but 
 
 Two fidelities. `paper`: windows hold as many whole sentences as fit, packed from the front of some documents and from
 the end of others, so that neither cuts nor lengths betray the order; a tenth of the sequences are shorter, drawn one by
-one; a document of one sentence is learned from without a pair label. `google`: a window is filled until it is too long
-and then cut; lengths are drawn for a document; and a window of a single sentence always gets a random partner,
-labelled 1.
+one; a random segment is as long as the one it takes the place of, as nearly as sentences allow; a document of one
+sentence is learned from without a pair label. `google`: a window is filled until it is too long and then cut; lengths
+are drawn for a document; a random segment is as long as fits; and a window of a single sentence always gets a random
+partner, labelled 1.
 """
 
 from collections.abc import Iterator
@@ -38,6 +39,8 @@ LABELS = {
 NUM_MARKS = 3
 """[CLS] first [SEP] second [SEP]; a segment that stands alone has one less."""
 SHORTEST = 8
+NUM_STARTS = 64
+"""Sentences of a document that a random segment may begin with; the one that gives the length wanted is taken."""
 
 # What a draw is for: draws of one key for different purposes are unrelated.
 IS_SHORT, SHORT_LENGTH, SHORT_START, DIRECTION, KIND, SPLIT, PARTNER, PARTNER_START = range(8)
@@ -143,7 +146,8 @@ class Pairs:
         owns = self.find_documents(shards_B[random], firsts_B[random])
         for place, own in zip(random.tolist(), owns.tolist(), strict=True):
             room = int(budgets_B[place] - ends_2B[0, place] + begins_2B[0, place])
-            partner = self.draw_partner(own, room, keys_B[place : place + 1])
+            wanted = int(ends_2B[1, place] - begins_2B[1, place])
+            partner = self.draw_partner(own, wanted, room, keys_B[place : place + 1])
             shards_2B[1, place], begins_2B[1, place], ends_2B[1, place] = partner
         begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, kinds_B, keys_B)
         order = np.where(kinds_B == SWAPPED, [[1], [0]], [[0], [1]])
@@ -188,18 +192,15 @@ class Pairs:
         offsets_B = below(keys_B, SHORT_START, np.maximum(sizes_B - fewest + 1, 1))
         from_end_B = below(keys_B, DIRECTION, 2) > 0
         for place in np.flatnonzero((budgets_B < config.budget) & (sizes_B > fewest)).tolist():
-            ends = self.corpus.shards[shards_B[place]].sentence_ends
-            first, last = int(firsts_B[place]), int(firsts_B[place] + sizes_B[place])
+            first, offset, budget = int(firsts_B[place]), int(offsets_B[place]), int(budgets_B[place])
+            bounds = self.bounds(int(shards_B[place]), first, first + int(sizes_B[place]))
             if from_end_B[place]:
-                last -= int(offsets_B[place])
-                begin = int(np.searchsorted(ends[first:last], int(ends[last - 1]) - budgets_B[place])) + 1 + first
-                first = max(first, min(begin, last - fewest))
+                bounds = bounds[: len(bounds) - offset]
+                begin = min(int(np.searchsorted(bounds, bounds[-1] - budget)), len(bounds) - 1 - fewest)
+                firsts_B[place], sizes_B[place] = first + begin, len(bounds) - 1 - begin
             else:
-                first += int(offsets_B[place])
-                begin = int(ends[first - 1]) if first else 0
-                whole = int(np.searchsorted(ends[first:last], begin + budgets_B[place], side="right"))
-                last = first + max(whole, fewest)
-            firsts_B[place], sizes_B[place] = first, last - first
+                whole = int(np.searchsorted(bounds, bounds[offset] + budget, side="right")) - 1 - offset
+                firsts_B[place], sizes_B[place] = first + offset, max(whole, fewest)
         return firsts_B, sizes_B, budgets_B
 
     def find_lengths(self, shards_B: Integers, sentences_B: Integers) -> Integers:
@@ -214,8 +215,8 @@ class Pairs:
         places = zip(shards_B.tolist(), sentences_B.tolist(), strict=True)
         return np.array([shards[shard].sentence_ends[place - 1] if place else 0 for shard, place in places], np.int64)
 
-    def draw_partner(self, own: int, room: int, key: Keys) -> tuple[int, int, int]:
-        """Sentences of any document but its own, as many as there is room for: their shard, first token and end."""
+    def draw_partner(self, own: int, wanted: int, room: int, key: Keys) -> tuple[int, int, int]:
+        """Sentences of any document but its own: their shard, first token and end."""
         firsts = self.corpus.first_documents
         document = int(below(key, PARTNER, self.corpus.num_documents - 1)[0])
         document += document >= own
@@ -223,12 +224,17 @@ class Pairs:
         ends, document = self.corpus.shards[shard].document_ends, document - int(firsts[shard])
         begin, end = (int(ends[document - 1]) if document else 0), int(ends[document])
         start = begin + int(below(key, PARTNER_START, end - begin)[0])
-        token_ends = self.corpus.shards[shard].sentence_ends[:end]
-        token = int(token_ends[start - 1]) if start else 0
-        side = "right" if self.config.fidelity == "paper" else "left"
-        stop = int(np.searchsorted(token_ends, token + room, side=side))  # type: ignore[call-overload]
-        stop = stop if self.config.fidelity == "paper" else stop + 1
-        return shard, token, int(token_ends[min(max(stop, start + 1), end) - 1])
+        if self.config.fidelity == "google":
+            bounds = self.bounds(shard, start, end)
+            stop = min(max(int(np.searchsorted(bounds, bounds[0] + room)), 1), len(bounds) - 1)
+            return shard, int(bounds[0]), int(bounds[stop])
+        start = max(begin, min(start, end - NUM_STARTS))
+        return shard, *find_run(self.bounds(shard, start, min(start + NUM_STARTS + wanted, end)), wanted, room)
+
+    def bounds(self, shard: int, first: int, last: int) -> Integers:
+        """At which token of a shard each of some sentences begins, and where the last of them ends."""
+        ends = self.corpus.shards[shard].sentence_ends
+        return np.concatenate([[ends[first - 1] if first else 0], ends[first:last]]).astype(np.int64)
 
     def cut(
         self, begins_2B: Integers, lengths_2B: Integers, kinds_B: Integers, keys_B: Keys
@@ -256,6 +262,17 @@ class Pairs:
         windows = np.linspace(0, len(self) - 1, min(num_windows, len(self))).astype(np.int64)
         shown = self.segments(windows, make_keys(self.seed, windows)).lengths_2B.sum()
         return float(shown) * len(self) / len(windows) / self.corpus.num_tokens
+
+
+def find_run(bounds: Integers, wanted: int, room: int) -> tuple[int, int]:
+    """The first token and the end of the run of sentences, begun with one of the first, that is nearest to the length
+    wanted; where there is room for none, of the shortest."""
+    starts = np.arange(min(NUM_STARTS, len(bounds) - 1))
+    longer = np.clip(np.searchsorted(bounds, bounds[starts] + wanted), starts + 1, len(bounds) - 1)
+    begins, ends = bounds[np.tile(starts, 2)], bounds[np.concatenate([np.maximum(longer - 1, starts + 1), longer])]
+    lengths = ends - begins
+    best = np.argmin(np.where(lengths <= room, np.abs(lengths - wanted), lengths + room))
+    return int(begins[best]), int(ends[best])
 
 
 def draw_lengths(config: PairConfig, keys: Keys) -> Integers:

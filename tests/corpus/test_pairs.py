@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeClassifier
 
 from litebert.batch import NO_LABEL
 from litebert.config import UserError
-from litebert.corpus.draws import make_keys
+from litebert.corpus.draws import below, make_keys
 from litebert.corpus.loader import Loader
 from litebert.corpus.masking import MaskingConfig
-from litebert.corpus.pairs import PairConfig, Pairs, Segments
+from litebert.corpus.pairs import DIRECTION, PairConfig, Pairs, Segments, draw_lengths
 from litebert.corpus.shards import Corpus
 from tests.corpus.made import NUM_SENTENCES, origin, random_shape, write_corpus
 
@@ -191,6 +192,39 @@ def test_the_lengths_of_the_segments_do_not_tell_the_order(
     # Windows of one document go together, so the error is wider than for as many windows of different ones.
     assert abs(differences.mean()) < 6 * differences.std() / np.sqrt(paired.sum())
     assert abs((differences > 0).mean() - (differences < 0).mean()) < 6 / np.sqrt(paired.sum())
+
+
+@pytest.mark.parametrize("objective", ["nsp", "three-way"])
+def test_the_lengths_of_the_segments_do_not_tell_a_random_one(
+    make_corpus: Callable[..., Corpus], objective: str
+) -> None:
+    """A tree that sees lengths alone finds no more than chance in windows that it has not learned from."""
+    random = np.random.default_rng(1)
+    shape = [random.integers(4, 40, random.integers(10, 60)).tolist() for _ in range(600)]
+    corpus = make_corpus(shape)
+    pairs = Pairs(corpus, PairConfig(objective=objective, length=128))  # type: ignore[arg-type]
+    windows = np.arange(len(pairs))
+    drawn = pairs.segments(windows, make_keys(5, windows))
+    is_random = drawn.labels_B == (1 if objective == "nsp" else 2)
+    lengths = np.stack([*drawn.lengths_2B, drawn.lengths_2B.sum(axis=0)], axis=1)
+    learned = pairs.documents(windows) % 2 == 0
+    tree = DecisionTreeClassifier(max_depth=5, min_samples_leaf=50, class_weight="balanced")
+    tree.fit(lengths[learned], is_random[learned])
+    found = tree.predict(lengths[~learned])
+    right = [(found == is_random[~learned])[is_random[~learned] == kind].mean() for kind in (False, True)]
+    assert (~learned).sum() > 2000 and abs(np.mean(right) - 0.5) < 0.03
+
+
+def test_a_window_is_shortened_from_its_end_as_from_its_front(make_corpus: Callable[..., Corpus]) -> None:
+    """Both keep all sentences that fit: seen backwards, what is left of a window is the same."""
+    pairs = Pairs(make_corpus([[5] * 6] * 4000), PairConfig(objective="none", length=64, short_share=1.0))
+    windows = np.arange(len(pairs))
+    keys = make_keys(3, windows)
+    sizes, budgets = pairs.segments(windows, keys).lengths_2B[0], draw_lengths(pairs.config, keys)
+    from_end = below(keys, DIRECTION, 2) > 0
+    whole = budgets >= 30
+    means = [sizes[whole & chosen].mean() for chosen in (from_end, ~from_end)]
+    assert sizes.max() == 30 and abs(means[0] - means[1]) < 0.7
 
 
 def test_impossible_settings_and_corpora_are_refused(make_corpus: Callable[..., Corpus]) -> None:
