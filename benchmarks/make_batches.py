@@ -29,7 +29,7 @@ from litebert.display import print_table
 from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import find_preset
 from litebert.training.allocator import keep_freed_memory
-from litebert.training.losses import pretraining_loss
+from litebert.training.losses import Pretraining, mean_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def compare_with_step(corpus: Corpus, options: Options, length: int, preset: str
     stream = iter(loader)
 
     def step() -> None:
-        pretraining_loss(model, batch).backward()
+        mean_loss(Pretraining(), model, batch).backward()
         optimizer.step()
         optimizer.zero_grad()
 

@@ -32,7 +32,7 @@ from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.costs import count_flops
-from litebert.training.losses import pretraining_loss
+from litebert.training.losses import Pretraining, mean_loss
 from litebert.training.timing import measure_peak
 
 PADDED_SHARE = 0.1
@@ -104,7 +104,7 @@ def prepare_litebert(folder: Path, batch: Batch, checkpointing: Checkpointing) -
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step() -> float:
-        loss = pretraining_loss(model, replace(batch))  # a new batch, that has computed nothing yet
+        loss = mean_loss(Pretraining(), model, replace(batch))  # a new batch, that has computed nothing yet
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

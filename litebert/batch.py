@@ -81,15 +81,29 @@ class Batch:
         return torch.cat([torch.arange(length) for length in self.lengths]).to(self.token_ids_T.device)
 
     @classmethod
-    def pack(cls, sequences: Sequence[Sequence[int]], segments: Sequence[Sequence[int]] | None = None) -> "Batch":
+    def pack(
+        cls,
+        sequences: Sequence[Sequence[int]],
+        segments: Sequence[Sequence[int]] | None = None,
+        labels: Sequence[Any] | None = None,
+    ) -> "Batch":
         """Lays lists of token ids end to end; every token is in segment 0 unless `segments` says otherwise."""
+        require(
+            labels is None or len(labels) == len(sequences),
+            f"there are {len(sequences)} sequences and {len(labels or ())} labels; give each sequence one",
+        )
         token_ids = torch.tensor(list(itertools.chain.from_iterable(sequences)), dtype=torch.long)
         segment_ids = (
             torch.zeros_like(token_ids)
             if segments is None
             else torch.tensor(list(itertools.chain.from_iterable(segments)), dtype=torch.long)
         )
-        return cls(lengths=tuple(map(len, sequences)), token_ids_T=token_ids, segment_ids_T=segment_ids)
+        return cls(
+            lengths=tuple(map(len, sequences)),
+            token_ids_T=token_ids,
+            segment_ids_T=segment_ids,
+            labels_BX=None if labels is None else torch.tensor(labels),
+        )
 
     @classmethod
     def from_padded(

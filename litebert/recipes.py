@@ -13,7 +13,7 @@ from litebert.config import from_dict, nearest, read_json, require
 from litebert.corpus.pairs import PairConfig
 from litebert.finetuning.config import FinetuneConfig, Recipe
 from litebert.presets import LADDER, PRESETS
-from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.config import PretrainConfig, unsettle
 from litebert.tasks.task import Limits
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
@@ -76,8 +76,10 @@ def find_settings(arguments: Sequence[str]) -> PretrainConfig:
     if "--config" not in given and ("--preset" in given or "--run" not in given or not stored.exists()):
         return find_recipe(given.get("--preset", "albert-base"))
     settings = from_dict(PretrainConfig, read_json(Path(given.get("--config", stored))))
-    if "--config" in given and "--minutes" in given:  # its steps are those that fitted its own minutes
-        settings = replace(settings, steps=None, warmup_steps=None)
+    if "--config" in given:
+        settings = unsettle(settings)
+        if "--minutes" in given:  # its steps are those that fitted its own minutes
+            settings = replace(settings, steps=None, warmup_steps=None)
     return settings
 
 
@@ -162,12 +164,15 @@ def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
     named, or suits the width of the model."""
     given = read_given(arguments)
     stored = Path(given.get("--run", ""), "config.json")
-    if "--config" in given or ("--task" not in given and "--run" in given and stored.exists()):
-        return from_dict(FinetuneConfig, read_json(Path(given.get("--config", stored))))
-    settings = settle_recipe(given)
+    if "--config" not in given and "--task" not in given and "--run" in given and stored.exists():
+        return from_dict(FinetuneConfig, read_json(stored))
+    if "--config" in given:
+        settings = from_dict(FinetuneConfig, read_json(Path(given["--config"])))
+    else:
+        settings = settle_recipe(given)
     if "--epochs" in given and "--steps" not in given:
         settings = replace(settings, steps=None, warmup_steps=None)
-    elif "--steps" in given:  # the recipe's warm-up is for its own steps
+    elif "--steps" in given:  # the warm-up was for other steps
         settings = replace(settings, warmup_steps=None)
     return settings
 

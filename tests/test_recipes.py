@@ -11,7 +11,8 @@ from litebert.finetuning.config import FinetuneConfig
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
-from litebert.recipes import find_finetuning
+from litebert.pretraining.config import make_schedule, settle
+from litebert.recipes import find_finetuning, find_recipe, find_settings
 
 # ALBERT's appendix, Table 14: rate, batch, dropout of the model and of the classifier, steps, warm-up, length.
 TABLE = {
@@ -71,6 +72,27 @@ def test_epochs_and_steps_of_ones_own_take_the_place_of_the_recipes() -> None:
     assert (by_epochs.steps, by_epochs.warmup_steps) == (None, None)
     by_steps = find_finetuning(["--task", "sst2", "--recipe", "paper-v2", "--steps", "500"])
     assert by_steps.warmup_steps is None
+
+
+def test_they_also_take_the_place_of_what_a_config_says(tmp_path: Path) -> None:
+    stored = tmp_path / "config.json"
+    stored.write_text(json.dumps(dataclasses.asdict(find_finetuning(["--task", "sst2", "--recipe", "paper-v2"]))))
+    by_epochs = find_finetuning(["--config", str(stored), "--epochs", "3"])
+    assert (by_epochs.steps, by_epochs.warmup_steps) == (None, None)
+    assert find_finetuning(["--config", str(stored), "--steps", "500"]).warmup_steps is None
+
+
+def test_of_a_config_what_followed_by_rule_follows_again(tmp_path: Path) -> None:
+    stored = tmp_path / "config.json"
+    settled = settle(paper := find_recipe("albert-base"), make_schedule(paper, None))
+    stored.write_text(json.dumps(dataclasses.asdict(settled)))
+    found = find_settings(["--config", str(stored), "--num-sequences", "64"])
+    assert (found.steps, found.learning_rate, found.warmup_steps) == (None, None, None)
+    given = dataclasses.replace(settled, steps=1000, learning_rate=1e-4)
+    stored.write_text(json.dumps(dataclasses.asdict(given)))
+    assert find_settings(["--config", str(stored)]) == given
+    timed = find_settings(["--config", str(stored), "--minutes", "3"])
+    assert (timed.steps, timed.learning_rate, timed.warmup_steps) == (None, 1e-4, None)
 
 
 def test_tasks_that_the_paper_lacks_take_epochs_and_leave_the_models_dropout() -> None:

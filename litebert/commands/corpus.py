@@ -15,6 +15,7 @@ import tyro
 
 if TYPE_CHECKING:
     from litebert.corpus.build import Part
+    from litebert.corpus.pairs import PairConfig, Pairs
     from litebert.corpus.shards import Index
 
 LENGTHS = (128, 512)
@@ -60,6 +61,8 @@ class Options:
     """The pairs to show."""
     fidelity: Literal["paper", "google"] = "paper"
     """Make pairs as the paper says, or as Google's code does."""
+    windows: Literal["document", "paragraph"] = "document"
+    """What a sequence's sentences may not cross. The laptop presets learn within paragraphs, that is lines."""
     length: int = 128
     """The longest sequence to show."""
     seed: int = 0
@@ -136,24 +139,34 @@ def build(options: Options) -> None:
 
 def describe(options: Options) -> None:
     """What a corpus holds, and how much of it an epoch shows."""
-    from litebert.corpus.pairs import PairConfig, Pairs
+    from litebert.corpus.pairs import Pairs
     from litebert.corpus.shards import find_indexes, open_corpus
     from litebert.display import print_json, print_table
 
     summary = summarize(find_indexes(options.text[0]))
     corpus = open_corpus(options.text[0], options.split)
-    pairs = [
-        Pairs(corpus, PairConfig(objective=options.objective, length=n, fidelity=options.fidelity)) for n in LENGTHS
-    ]
-    epochs = [
-        {"length": length, "sequences": len(made), "tokens shown": f"{made.shown_share():.1%}"}
-        for length, made in zip(LENGTHS, pairs, strict=True)
-    ]
+    epochs = [describe_epoch(Pairs(corpus, make_pairs(options, length))) for length in LENGTHS]
     if options.json:
         print_json(summary | {"epoch": epochs})
         return
     print_summary(summary)
-    print_table(epochs, title=f"an epoch of {options.objective} pairs of the {options.split} documents")
+    where = f"{options.split} {options.windows}s"
+    print_table(epochs, title=f"an epoch of {options.objective} pairs of the {where}")
+
+
+def make_pairs(options: Options, length: int) -> "PairConfig":
+    from litebert.corpus.pairs import PairConfig
+
+    return PairConfig(objective=options.objective, length=length, fidelity=options.fidelity, windows=options.windows)
+
+
+def describe_epoch(pairs: "Pairs") -> dict[str, Any]:
+    return {
+        "length": pairs.config.length,
+        "sequences": len(pairs),
+        "of two segments": f"{pairs.paired_share():.1%}",
+        "tokens shown": f"{pairs.shown_share():.1%}",
+    }
 
 
 def show(options: Options) -> None:
@@ -162,14 +175,13 @@ def show(options: Options) -> None:
 
     from litebert.corpus.loader import Loader, State, open_mixture
     from litebert.corpus.masking import MaskingConfig
-    from litebert.corpus.pairs import PairConfig
     from litebert.corpus.show import read_samples, to_page, to_terminal
 
     corpora, weights = open_mixture(options.mix or [f"{options.text[0]}=1"], options.split)
-    pairs = PairConfig(objective=options.objective, length=options.length, fidelity=options.fidelity)
     masking = MaskingConfig(max_predictions=20 if options.fidelity == "google" else None)
     number = options.show or (NUM_ON_PAGE if options.html else 3)
     state = State(seed=options.seed)
+    pairs = make_pairs(options, options.length)
     loader = Loader(corpora, pairs, masking, num_sequences=number, weights=weights, state=state)
     samples = read_samples(loader.make_batch(0), loader.vocabulary, options.objective)
     console = Console(highlight=False)

@@ -71,6 +71,6 @@ def describe_extras() -> list[dict[str, str]]:
         try:
             found = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found = f"missing; pip install 'litebert[{extra}]'"
+            found = f"missing; pip install {package}"
         rows.append({"extra": extra, "package": package, "version": found, "for": purpose})
     return rows

@@ -21,7 +21,7 @@ class Options:
     """Begin with the config.json of another run; other options change it."""
     settings: PretrainConfig = field(default_factory=PretrainConfig)
     resume: bool = False
-    """Refuse to begin: go on with a run that is there, as is done anyway where there is one."""
+    """Fail unless the run is there already. One that is there is gone on with in any case."""
     dry_run: bool = False
     """Say what would be done, and stop."""
 

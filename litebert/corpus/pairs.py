@@ -257,6 +257,12 @@ class Pairs:
                 begins_B += below(keys_B, purpose, cuts_B + 1)
         return begins_2B, lengths_2B - cuts_2B
 
+    def paired_share(self) -> float:
+        """How many sequences have two segments."""
+        if not self.config.has_pairs or self.config.fidelity == "google":
+            return float(self.config.has_pairs)
+        return float((self.windows.sizes > 1).mean())
+
     def shown_share(self, num_windows: int = 100_000) -> float:
         """How many tokens an epoch shows, for each token of the corpus."""
         windows = np.linspace(0, len(self) - 1, min(num_windows, len(self))).astype(np.int64)

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,9 @@ from litebert.training.parallel import Ranks
 from litebert.training.schedule import ScheduleConfig
 
 logger = logging.getLogger(__name__)
+
+PLACE = re.compile(r"(, (line|row|article|paragraph|question) \d+)+$")
+"""Where in its file an example stands."""
 
 
 class Prepared(NamedTuple):
@@ -100,7 +104,7 @@ def check_dev(dev: Sequence[Split], train_examples: Sequence[Any], data: str) ->
     """Refuses examples that cannot choose a model: those without labels, and those that it learns from."""
     for split in dev:
         require(is_labelled(split.examples), f"{split.name} of {data} has no labels; it cannot choose a model")
-        files = {examples[0].place.partition(", ")[0] for examples in (split.examples, train_examples)}
+        files = {PLACE.sub("", examples[0].place) for examples in (split.examples, train_examples)}
         require(len(files) == 2, f"{data} is one file for train and {split.name}; give the folder that holds both")
 
 

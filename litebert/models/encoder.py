@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
-from litebert.config import require
+from litebert.config import check_fields, require
 from litebert.models.layers import Attention, Embedding, FeedForward
 
 Activation = Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"]
@@ -47,6 +47,7 @@ class EncoderConfig:
     initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("vocab_size", "embedding_size", "hidden_size", "num_layers", "num_heads", "feed_forward_size",
                      "num_positions", "num_segments"):  # fmt: skip
             require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}; it must be at least 1")

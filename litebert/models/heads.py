@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from litebert.batch import Batch
-from litebert.config import require
+from litebert.config import check_fields, require
 from litebert.models.encoder import Encoder, EncoderConfig, initialize
 from litebert.models.layers import ACTIVATIONS
 
@@ -33,6 +33,7 @@ class HeadConfig:
     """Whether any number of the `classes` may be right at once, each a question of its own."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.num_classes >= 1, f"num_classes is {self.num_classes}; it must be at least 1")
         require(0 <= self.dropout < 1, f"dropout is {self.dropout}; it must be in [0, 1)")
         require(

@@ -196,6 +196,17 @@ def settle(config: PretrainConfig, schedule: ScheduleConfig) -> PretrainConfig:
     )
 
 
+def unsettle(config: PretrainConfig) -> PretrainConfig:
+    """The config with all left open again that is as the rules have it: it follows when other numbers are given."""
+    rule = scale_from_paper(config.num_sequences, config.steps)
+    return replace(
+        config,
+        steps=None if config.steps == scale_from_paper(config.num_sequences).steps else config.steps,
+        learning_rate=None if config.learning_rate == rule.learning_rate else config.learning_rate,
+        warmup_steps=None if config.warmup_steps == rule.warmup_steps else config.warmup_steps,
+    )
+
+
 def agree_with(given: PretrainConfig, stored: PretrainConfig, where: str) -> None:
     """Refuses to go on with a run under another config; what is left open in the one given is as in the stored one."""
     asked, before = given.fixed, stored.fixed

@@ -56,6 +56,9 @@ from litebert.training.timing import measure_peak, time_evaluation, time_step
 
 logger = logging.getLogger(__name__)
 
+FEW_PAIRS = 0.25
+"""The share of sequences with two segments below which a corpus is hardly one of pairs."""
+
 
 class Prepared(NamedTuple):
     """A run that is ready to start."""
@@ -64,7 +67,8 @@ class Prepared(NamedTuple):
     """With nothing left to be derived."""
     training: Training
     stages: list[Stage]
-    corpora: list[Corpus]
+    pairs: list[Pairs]
+    """Of each corpus, at the run's full length."""
     data: dict[str, Any]
     """What the corpora are."""
 
@@ -88,10 +92,11 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
 def write_result(prepared: Prepared, weights: Mapping[str, Tensor], folder: Path) -> None:
     """The model folder, with the vocabulary."""
     trained = prepared.training.model
-    model = Model(trained.config, trained.head_configs.values(), pooler=trained.pooler is not None)
+    reached = replace(trained.config, num_layers=trained.encoder.num_layers)  # of a run that stopped while it grew
+    model = Model(reached, trained.head_configs.values(), pooler=trained.pooler is not None)
     model.load_state_dict(weights)
     write_model(model, folder)
-    copy_vocabulary(fetch_vocabulary(prepared.corpora[0].path), folder)
+    copy_vocabulary(fetch_vocabulary(prepared.pairs[0].corpus.path), folder)
 
 
 def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
@@ -124,7 +129,9 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
         stream = make_stream(config, model, corpora, weights, ranks)
         training = replace(training, schedule=make_schedule(config, config.steps), **connect(stream))
     config = settle(config, training.schedule)
-    return Prepared(config, training, list(stream.stages), corpora, data)
+    pairs = [Pairs(corpus, config.pairs, config.seed) for corpus in corpora]
+    check_pairs(pairs)
+    return Prepared(config, training, list(stream.stages), pairs, data)
 
 
 def make_model(config: PretrainConfig, corpus: Corpus) -> Model:
@@ -161,6 +168,20 @@ def check_vocabulary(folder: Path, model: Model, corpus: Corpus) -> None:
             open_vocabulary(folder).fingerprint == corpus.vocabulary.fingerprint,
             f"{folder} and {corpus.path} have different vocabularies; build the corpus with the model's",
         )
+
+
+def check_pairs(pairs: Sequence[Pairs]) -> None:
+    """Refuses to learn from pairs where there are none, and warns where there are few."""
+    for made in pairs:
+        share, config = made.paired_share(), made.config
+        advice = "give --windows document" if config.windows == "paragraph" else "build it of longer documents"
+        what = f"{made.corpus.path} has two sentences in {share:.1%} of its {config.windows}s' windows"
+        require(
+            share > 0 or not config.has_pairs,
+            f"{what}: there are no pairs to learn from; {advice}, or --objective none",
+        )
+        if config.has_pairs and share < FEW_PAIRS:
+            logger.warning("%s: little is learned of %s pairs; %s", what, config.objective, advice)
 
 
 def make_stream(
@@ -280,15 +301,15 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
     """What a run will do, in words, and from where each number comes that was not given."""
     config, schedule, encoder = prepared.config, prepared.training.schedule, prepared.training.model.config
     sequences = count_sequences(prepared.stages, schedule.steps)
-    epoch = sum(len(Pairs(corpus, config.pairs, config.seed)) for corpus in prepared.corpora)
+    corpora, epoch = [pairs.corpus for pairs in prepared.pairs], sum(map(len, prepared.pairs))
     rule = scale_from_paper(config.num_sequences, schedule.steps)
     parameters = sum(count_parameters(encoder, config.pairs.num_pair_classes).values())
     grown = ", ".join(f"{s.num_layers} layers, length {s.length} from step {s.first_step:,}" for s in prepared.stages)
     described = {
         "model": f"{config.init or config.preset}: {parameters:,} parameters, "
         f"{encoder.num_layers} layers, {encoder.hidden_size} wide, {encoder.vocab_size:,} pieces",
-        "corpus": f"{sum(corpus.num_tokens for corpus in prepared.corpora):,} tokens of "
-        f"{sum(corpus.num_documents for corpus in prepared.corpora):,} documents in {', '.join(config.corpora)}",
+        "corpus": f"{sum(corpus.num_tokens for corpus in corpora):,} tokens of "
+        f"{sum(corpus.num_documents for corpus in corpora):,} documents in {', '.join(config.corpora)}",
         "steps": f"{schedule.steps:,} of {config.num_sequences:,} sequences of up to {config.pairs.length} tokens: "
         f"{sequences / epoch:.2f} epochs",
         "rate": f"{schedule.learning_rate:.3g} after {schedule.warmup_steps:,} steps of warm-up; the paper's, scaled "

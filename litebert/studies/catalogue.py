@@ -110,7 +110,7 @@ def time(base: PretrainConfig) -> list[Variant]:
     shallow = max(1, encoder.num_layers // 3)
     return [
         Variant(name="BERT", settings=change(base, twin_changes(encoder)), paper=average(87.2)),
-        Variant(name="ALBERT", settings=base),
+        Variant(name="ALBERT", settings=change(base)),
         Variant(name="ALBERT, twice as wide", settings=change(base, wider), paper=average(88.7)),
         Variant(
             name="ALBERT, progressive depth",
@@ -127,7 +127,7 @@ def data(base: PretrainConfig) -> list[Variant]:
             settings=change(base, mix=(), corpus=base.mix[0].rpartition("=")[0]),
             paper=average(80.1),
         ),
-        Variant(name="with additional data", settings=base, paper=average(80.8)),
+        Variant(name="with additional data", settings=change(base), paper=average(80.8)),
     ]
 
 

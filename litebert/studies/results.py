@@ -23,7 +23,7 @@ from litebert.studies.plan import read_plan
 from litebert.studies.study import MEASURES, Study, Variant, is_better
 
 CONFIDENCE = 0.95
-Verdict = Literal["agrees", "disagrees", "tie", "one seed"]
+Verdict = Literal["agrees", "disagrees", "tie", "one seed", "no number"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +153,8 @@ def judge(measure: str, difference: Estimate) -> Verdict:
 
     Differences that are all the same, as accuracies on few examples can be, say nothing of their spread: a tie.
     """
+    if not math.isfinite(difference.mean):  # a run diverged
+        return "no number"
     if difference.margin is None:
         return "one seed"
     if abs(difference.mean) <= difference.margin or difference.margin == 0:
@@ -171,7 +173,8 @@ def count_verdicts(variants: Sequence[Variant], compared: Sequence[Comparison]) 
         f"of {len(compared)} that the paper orders, {counts['agrees']} pairs come out in its order, "
         f"{counts['tie']} are ties, {counts['disagrees']} the other way round"
     )
-    return said + (f", {counts['one seed']} have only one seed" if counts["one seed"] else "")
+    said += f", {counts['one seed']} have only one seed" if counts["one seed"] else ""
+    return said + (f", {counts['no number']} have a run that came to no number" if counts["no number"] else "")
 
 
 def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -204,8 +204,8 @@ def read_conll(path: str | Path) -> list[TagExample]:
     """Sentences with a word on each line and a blank line between them: the first column is the word, the last its tag.
     Columns are set apart by tabs or spaces; where there is only one, the tags are secret."""
     lines = ((number, split_columns(line)) for number, line in read_lines(path))
-    groups = (list(group) for filled, group in groupby(lines, lambda line: bool(line[1])) if filled)
-    sentences = [group for group in groups if group[0][1][0] != DOCUMENT]
+    lines = ((number, [] if cells[:1] == [DOCUMENT] else cells) for number, cells in lines)
+    sentences = [list(group) for filled, group in groupby(lines, lambda line: bool(line[1])) if filled]
     require(sentences, f"{path} has no sentences; fill it or name another")
     width = len(sentences[0][0][1])
     return [make_sentence(path, number, sentence, width) for number, sentence in enumerate(sentences)]

@@ -142,7 +142,7 @@ def make_sentence(columns: TextColumns, row: Row, number: int, split: str) -> Ta
 def score_labels(gold: Sequence[str], predicted: Sequence[str | None]) -> dict[str, float]:
     """Of two classes, the one that is sought is the second: 1 of 0 and 1, yes of no and yes."""
     scores = {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
-    names = sort_names({*gold, *filter(None, predicted)})
+    names = sort_names(set(gold))
     return scores | ({"f1": f1(gold, predicted, names[1])} if len(names) == 2 else {})
 
 

@@ -127,7 +127,7 @@ def import_datasets(path: str) -> Any:
     try:
         import datasets
     except ImportError:
-        raise UserError(f"{path} needs the package datasets; pip install 'litebert[hub]' brings it") from None
+        raise UserError(f"{path} needs the package datasets; pip install datasets brings it") from None
     return datasets
 
 
@@ -135,7 +135,7 @@ def import_pyarrow(path: str) -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise UserError(f"{path} needs the package pyarrow; pip install 'litebert[parquet]' brings it") from None
+        raise UserError(f"{path} needs the package pyarrow; pip install pyarrow brings it") from None
     return pyarrow
 
 
@@ -200,10 +200,11 @@ def read_text(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
     if config.documents != "file":
         yield from documents
         return
-    parts = []
+    parts, size = [], 0
     for part in documents:
         parts.append(part)
-        if sum(len(part) for part in parts if isinstance(part, str)) > LARGEST_DOCUMENT:
+        size += len(part) if isinstance(part, str) else 0
+        if size > LARGEST_DOCUMENT:
             raise EndlessDocumentError(f"its one document has more than {LARGEST_DOCUMENT >> 20} MiB")
     bad = next((part for part in parts if isinstance(part, Bad)), None)
     yield bad or "\n".join(part for part in parts if isinstance(part, str))

@@ -9,7 +9,6 @@ import functools
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import UserError, read_json, require
+from litebert.files import write_file
 from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder
 from litebert.text.normalize import normalize_albert, normalize_xlnet
 from litebert.text.offsets import Spans
@@ -167,7 +167,7 @@ def copy_vocabulary(source: Path, target: Path) -> list[str]:
     files = {name: file for name, file in files.items() if file.is_file()}
     for name, file in files.items():
         if file.resolve() != (target / name).resolve():
-            shutil.copyfile(file, target / name)
+            write_file(target / name, file.read_bytes())
     return sorted(files)
 
 

@@ -24,6 +24,6 @@ def load_jieba() -> Any:
             warnings.simplefilter("ignore")  # of its own syntax, in newer Pythons
             import jieba
     except ImportError:
-        raise UserError("Chinese words need the package jieba; pip install 'litebert[chinese]' brings it") from None
+        raise UserError("Chinese words need the package jieba; pip install jieba brings it") from None
     jieba.setLogLevel(logging.WARNING)
     return jieba

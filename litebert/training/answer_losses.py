@@ -25,6 +25,8 @@ class Answering:
     def count(self, batch: Batch) -> dict[str, int]:
         if batch.token_labels_T is not None:
             return {NAME: int((batch.token_labels_T != NO_LABEL).sum())}
+        if self.kind == "classes" and batch.labels_BX is not None and not batch.labels_BX.is_floating_point():
+            return {NAME: int((batch.labels_BX != NO_LABEL).sum())}
         return {NAME: batch.num_sequences // self.num_choices}
 
     def measure(self, model: Model, batch: Batch) -> dict[str, Part]:
@@ -47,7 +49,7 @@ def class_loss(logits_BC: Tensor, batch: Batch) -> Part:
     """Cross-entropy of classes, squared error of numbers, or each of several labels as a question of its own."""
     labels_BX = labels_of(batch)
     if not labels_BX.is_floating_point():
-        total = F.cross_entropy(logits_BC, labels_BX, reduction="sum")
+        total = F.cross_entropy(logits_BC, labels_BX, ignore_index=NO_LABEL, reduction="sum")
         return Part(total, (logits_BC.argmax(dim=1) == labels_BX).sum())
     if labels_BX.ndim == 1:
         return Part(F.mse_loss(logits_BC.squeeze(1), labels_BX, reduction="sum"))

@@ -27,7 +27,7 @@ def describe_environment(ranks: Ranks) -> dict[str, Any]:
         "litebert": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "processor": name_processor(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
-from litebert.config import UserError, require
-from litebert.models.heads import Features, MaskedTokenHead, Model
-from litebert.training.losses import CHUNK_SIZE
+from litebert.config import require
+from litebert.models.heads import MaskedTokenHead, Model
+from litebert.training.losses import masked_token_loss
 
 Question = Literal["sop", "nsp"]
 # The classes of a three-way pair head (0 in order, 1 swapped, 2 random) that each question is about.
@@ -77,7 +77,7 @@ class Answers(NamedTuple):
     """What a model says of one batch."""
 
     losses_P: Tensor
-    found_P: Tensor
+    num_found_1: Tensor
     pair_logits_BC: Tensor | None
     pair_labels_B: Tensor
     pooled_BD: Tensor | None
@@ -91,15 +91,15 @@ def measure(model: Model, batches: Iterable[Batch], *, keep_pooled: bool = False
     with evaluating(model):
         answers = [answer(model, batch.to(device), keep_pooled) for batch in batches]
     require(answers, "there is no batch to measure the model on; give it some held-out documents")
-    losses_P, found_P, pair_logits_BC, pair_labels_B, pooled_BD = map(join, zip(*answers, strict=True))
-    assert losses_P is not None and found_P is not None and pair_labels_B is not None
+    losses_P, num_found_N, pair_logits_BC, pair_labels_B, pooled_BD = map(join, zip(*answers, strict=True))
+    assert losses_P is not None and num_found_N is not None and pair_labels_B is not None
     pair_loss = float("nan")
     if pair_logits_BC is not None:
         pair_loss = float(F.cross_entropy(pair_logits_BC.double(), pair_labels_B, ignore_index=NO_LABEL))
     return Measured(
         masked_token_loss=float(losses_P.double().mean()),
-        masked_token_accuracy=float(found_P.double().mean()),
-        num_predicted=len(found_P),
+        masked_token_accuracy=float(num_found_N.sum() / losses_P.new_tensor(len(losses_P), dtype=torch.double)),
+        num_predicted=len(losses_P),
         pair_loss=pair_loss,
         pair_logits_BC=pair_logits_BC,
         pair_labels_B=pair_labels_B,
@@ -128,30 +128,16 @@ def join(parts: tuple[Tensor | None, ...]) -> Tensor | None:
 @torch.inference_mode()
 def answer(model: Model, batch: Batch, keep_pooled: bool) -> Answers:
     features = model.encode(batch)
-    losses_P, found_P = score_tokens(cast(MaskedTokenHead, model.heads["masked_token"]), features)
+    tokens = masked_token_loss(cast(MaskedTokenHead, model.heads["masked_token"]), features)
+    assert tokens.losses is not None and tokens.num_right is not None
     labels_B = torch.full((batch.num_sequences,), NO_LABEL) if batch.pair_labels_B is None else batch.pair_labels_B
     return Answers(
-        losses_P=losses_P,
-        found_P=found_P,
+        losses_P=tokens.losses.cpu(),
+        num_found_1=tokens.num_right[None].cpu(),
         pair_logits_BC=model.heads["pair"](features).float().cpu() if "pair" in model.heads else None,
         pair_labels_B=labels_B.cpu(),
         pooled_BD=features.pooled_BD.float().cpu() if keep_pooled and features.pooled_BD is not None else None,
     )
-
-
-def score_tokens(head: MaskedTokenHead, features: Features) -> tuple[Tensor, Tensor]:
-    """The loss at each predicted position, and whether its token was found, without ever holding all their logits."""
-    targets_P = features.batch.predicted_ids_P
-    if targets_P is None or features.batch.predicted_positions_P is None:
-        raise UserError("the batch says nothing of what is to be predicted; give it predicted positions and ids")
-    rows = max(1, CHUNK_SIZE // len(features.words_VE))
-    losses, found = [], []
-    chunks = zip(torch.split(head.prepare(features), rows), torch.split(targets_P, rows), strict=True)
-    for prepared_PE, chunk_P in chunks:
-        logits_PV = F.linear(prepared_PE, features.words_VE, head.bias).float()
-        losses.append(F.cross_entropy(logits_PV, chunk_P, reduction="none"))
-        found.append(logits_PV.argmax(dim=1) == chunk_P)
-    return torch.cat(losses).cpu(), torch.cat(found).cpu()
 
 
 def restrict_logits(logits_BC: Tensor, question: Question) -> Tensor:

@@ -31,7 +31,7 @@ class Guard:
         reason = None
         if not math.isfinite(norm):
             reason = f"the gradient's norm is {norm}"
-        elif len(self.norms) >= FEWEST and norm > self.factor * (usual := statistics.median(self.norms)):
+        elif len(self.norms) >= FEWEST and norm > self.factor * (usual := statistics.median(self.norms)) > 0:
             reason = f"the gradient's norm is {norm:.3g}, {norm / usual:,.0f} times the usual"
         if reason is None:
             self.norms.append(norm)

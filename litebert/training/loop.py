@@ -26,7 +26,7 @@ from litebert.training.checkpoint import load_checkpoint, save_checkpoint
 from litebert.training.costs import count_flops
 from litebert.training.guard import Guard
 from litebert.training.losses import Objective, Part, weigh
-from litebert.training.optimizer import OptimizerConfig, make_optimizer
+from litebert.training.optimizer import OptimizerConfig, make_optimizer, set_rate
 from litebert.training.parallel import (
     Parallel,
     Ranks,
@@ -47,7 +47,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """How steps are taken, watched and saved; what is learned depends on `precision` and `guard_factor` alone."""
+    """How steps are taken, watched and saved; what is learned depends on `precision` and `guard_factor` alone, and with
+    dropout, which is drawn for each piece of a batch, on `micro_sequences`."""
 
     micro_sequences: int | None = None
     """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
@@ -248,8 +249,7 @@ class Loop:
         counts, stopped_by, must_save = self.agree(batch, caught)
         # Dropout's draws belong to the step, not to what was drawn before it.
         torch.manual_seed(((self.training.seed * PRIME + index) * PRIME + self.ranks.rank) % (1 << 63))
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.schedule.rate(index) * group["rate_scale"]
+        set_rate(self.optimizer, self.schedule.rate(index))
         made = self.propagate(batch, counts)
         norm = self.clip()
         reason = self.guard.refuses(norm)

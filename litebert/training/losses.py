@@ -65,9 +65,8 @@ def weigh(parts: Mapping[str, Part], counts: Mapping[str, float]) -> Tensor:
     return cast(Tensor, sum(part.total / max(1, counts[name]) for name, part in parts.items()))
 
 
-def pretraining_loss(model: Model, batch: Batch) -> Tensor:
-    """For those with a training loop of their own: the mean loss of a batch."""
-    objective = Pretraining()
+def mean_loss(objective: Objective, model: Model, batch: Batch) -> Tensor:
+    """For those with a training loop of their own: what a batch alone would be a step of."""
     return weigh(objective.measure(model, batch), objective.count(batch))
 
 

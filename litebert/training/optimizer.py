@@ -43,15 +43,26 @@ class OptimizerConfig:
         require(0 < self.layer_decay <= 1, f"layer_decay is {self.layer_decay}; it must be above 0 and at most 1")
 
 
-def make_optimizer(model: Model, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The learning rate is 0 until a schedule sets it."""
+def make_optimizer(model: Model, config: OptimizerConfig, learning_rate: float = 0.0) -> torch.optim.Optimizer:
+    """The learning rate is that of weights whose share of it is whole; `set_rate` changes it, as do torch's schedulers,
+    which multiply what it begins with."""
     groups = group_parameters(model, config)
-    settings: dict[str, Any] = {"lr": 0.0, "betas": (config.beta1, config.beta2), "eps": config.epsilon}
+    settings: dict[str, Any] = {"lr": learning_rate, "betas": (config.beta1, config.beta2), "eps": config.epsilon}
+    optimizer: torch.optim.Optimizer
     if config.optimizer == "lamb":
-        return Lamb(groups, bias_correction=config.bias_correction, **settings)
-    for group in groups:
-        del group["adapt"]
-    return torch.optim.AdamW(groups, fused=True, **settings)
+        optimizer = Lamb(groups, bias_correction=config.bias_correction, **settings)
+    else:
+        for group in groups:
+            del group["adapt"]
+        optimizer = torch.optim.AdamW(groups, fused=True, **settings)
+    set_rate(optimizer, learning_rate)
+    return optimizer
+
+
+def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Gives every group of weights its share of the learning rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate * group["rate_scale"]
 
 
 def group_parameters(model: Model, config: OptimizerConfig) -> list[dict[str, Any]]:

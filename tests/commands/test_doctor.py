@@ -29,4 +29,4 @@ def test_it_says_how_to_get_what_is_missing(capsys: Printed, monkeypatch: pytest
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     said = run(capsys, "doctor")
-    assert "missing; pip install 'litebert[chinese]'" in said and "4.0" in said
+    assert "missing; pip install jieba" in said and "4.0" in said

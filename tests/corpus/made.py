@@ -85,9 +85,13 @@ def write_text_corpus(folder: Path, num_documents: int = 60, seed: int = 0) -> P
                 for first, second in zip(sentences[::2], sentences[1::2], strict=False)
             )
         )
+    return build_text_corpus(folder, "\n\n".join(documents) + "\n")
+
+
+def build_text_corpus(folder: Path, content: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     text, vocabulary = folder.with_suffix(".txt"), folder.with_suffix(".vocab")
-    text.write_text("\n\n".join(documents) + "\n")
+    text.write_text(content)
     vocabulary.mkdir(exist_ok=True)
     (vocabulary / "vocab.txt").write_text("\n".join([*MARKS, ".", *WORDS]) + "\n")
     build_corpus(find_sources([str(text)]), vocabulary, str(folder), BuildConfig(dev_share=0.2), num_workers=1)

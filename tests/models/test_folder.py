@@ -20,7 +20,7 @@ from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, HeadConfig, Model
 from litebert.models.names import name_tensors, to_folder
 from litebert.presets import twin
-from litebert.training.losses import pretraining_loss
+from litebert.training.losses import Pretraining, mean_loss
 
 ALBERT = EncoderConfig(
     vocab_size=61, embedding_size=16, hidden_size=32, num_layers=3, num_heads=4, feed_forward_size=64, num_positions=40,
@@ -233,7 +233,7 @@ def test_gradients_of_the_pretraining_loss_equal_transformers(tmp_path: Path) ->
     labels = TOKENS.pad(labels_T).masked_fill(~REAL, -100)
     theirs = peer(**PADDED, labels=labels, sentence_order_label=batch.pair_labels_B).loss
     theirs.backward()
-    ours = pretraining_loss(model, batch)
+    ours = mean_loss(Pretraining(), model, batch)
     ours.backward()
     assert_near(ours, theirs)
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}

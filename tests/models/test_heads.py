@@ -67,6 +67,13 @@ def test_classifier_dropout_is_on_fine_tuning_heads_alone() -> None:
     assert not torch.equal(first["classes"], second["classes"])
 
 
+def test_names_that_no_config_knows_are_refused() -> None:
+    with pytest.raises(UserError, match="HeadConfig.kind is 'clases'; it must be one of"):
+        HeadConfig(kind="clases")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="EncoderConfig.activation is 'gelu'; it must be one of"):
+        EncoderConfig(activation="gelu")  # type: ignore[arg-type]
+
+
 def test_two_heads_of_one_kind_are_refused() -> None:
     with pytest.raises(UserError, match="at most one head of each kind"):
         Model(CONFIG, [HeadConfig(kind="classes"), HeadConfig(kind="classes", num_classes=3)])

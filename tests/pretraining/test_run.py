@@ -25,7 +25,7 @@ from litebert.training.loop import LoopConfig
 from litebert.training.metrics import read_metrics
 from litebert.training.optimizer import OptimizerConfig
 from litebert.training.parallel import Ranks
-from tests.corpus.made import write_text_corpus
+from tests.corpus.made import WORDS, build_text_corpus, write_text_corpus
 
 SMALL = ("hidden_size=32", "num_heads=2", "feed_forward_size=64", "embedding_size=16", "num_layers=3")
 
@@ -145,6 +145,31 @@ def test_the_depth_grows_with_the_run_and_is_told(config: PretrainConfig, tmp_pa
     batches = prepared.training.batches(0)
     longest = [max(next(batches).lengths) for _ in range(12)]
     assert max(longest[:6]) <= 16 < max(longest[6:])
+
+
+def test_a_run_that_stops_while_it_grows_leaves_the_depth_that_it_has_reached(
+    config: PretrainConfig, tmp_path: Path
+) -> None:
+    prepared = prepare(replace(config, depths=("1", "3@0.5")), tmp_path / "run", Ranks())
+    stopping = replace(prepared.training, is_finished=lambda step: step == 4)
+    carry_out(prepared._replace(training=stopping), tmp_path / "run", Ranks())
+    assert read_model(tmp_path / "run" / "model").config.num_layers == 1
+
+
+def test_lines_of_one_sentence_have_no_pairs_within_paragraphs(
+    config: PretrainConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "\n\n".join(
+        "\n".join(f"{WORDS[(d + n) % len(WORDS)]} {WORDS[d % len(WORDS)]}." for n in range(9)) for d in range(60)
+    )
+    corpus = str(build_text_corpus(tmp_path / "lines", text))
+    with pytest.raises(UserError, match="has two sentences in 0.0% of its paragraphs' windows: .* --windows document"):
+        prepare(replace(config, corpus=corpus), tmp_path / "run", Ranks())
+    prepare(replace(config, corpus=corpus, pairs=PairConfig(length=32)), tmp_path / "run", Ranks())
+    assert "little is learned" not in caplog.text
+    corpus = str(build_text_corpus(tmp_path / "few", text + f"\n{WORDS[0]}. {WORDS[1].capitalize()}."))
+    prepare(replace(config, corpus=corpus), tmp_path / "run", Ranks())
+    assert "little is learned of sop pairs; give --windows document" in caplog.text
 
 
 def test_the_minutes_become_steps_that_are_kept(config: PretrainConfig, tmp_path: Path) -> None:

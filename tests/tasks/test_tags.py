@@ -118,12 +118,12 @@ def test_written_predictions_are_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.conll", "a.txt", "a.bio"])
 @pytest.mark.parametrize("space", ["\t", " ", "  "])
 def test_a_file_with_a_word_on_each_line_is_read(tmp_path: Path, name: str, space: str) -> None:
-    lines = ["-DOCSTART- -X- O", "", "EU NNP B-ORG", "\u00a0 X O", "", " ", "Peter NNP B-PER", ""]
+    lines = ["-DOCSTART- -X- O", "EU NNP B-ORG", "\u00a0 X O", "", " ", "-DOCSTART- -X- O", "", "Peter NNP B-PER", ""]
     (tmp_path / name).write_text("\n".join(line.replace(" ", space) for line in lines))
     path = tmp_path / name
     assert TASK.read(path, "train") == [
-        TagExample("0", f"{path}, line 3", ("EU", "\u00a0"), ("B-ORG", "O")),
-        TagExample("1", f"{path}, line 7", ("Peter",), ("B-PER",)),
+        TagExample("0", f"{path}, line 2", ("EU", "\u00a0"), ("B-ORG", "O")),
+        TagExample("1", f"{path}, line 8", ("Peter",), ("B-PER",)),
     ]
 
 

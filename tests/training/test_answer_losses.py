@@ -20,7 +20,7 @@ from litebert.models.heads import POOLED_KINDS, HeadConfig, Model
 from litebert.models.names import name_tensors, to_folder
 from litebert.training.answer_losses import Answering
 from litebert.training.loop import LoopConfig
-from litebert.training.losses import weigh
+from litebert.training.losses import mean_loss, weigh
 from litebert.training.optimizer import OptimizerConfig
 from litebert.training.schedule import ScheduleConfig
 from tests.training.made import make_training, watch_training, weights_of
@@ -301,6 +301,13 @@ def test_right_classes_are_counted() -> None:
     assert count_right(model, case, labels_BX=best_B) == 4
     assert count_right(model, case, labels_BX=torch.cat([best_B[:1], wrong_B[1:]])) == 1
     assert count_right(model, case, labels_BX=wrong_B) == 0
+
+
+def test_a_sequence_without_a_label_teaches_nothing() -> None:
+    model = Model(CONFIG, [HeadConfig(kind="classes", num_classes=3, dropout=0)]).eval()
+    objective = Answering("classes")
+    batches = [Batch.pack([[2, 5, 3], [2, 7, 8, 3]][: len(labels)], labels=labels) for labels in ([1], [1, NO_LABEL])]
+    torch.testing.assert_close(*(mean_loss(objective, model, batch) for batch in batches))
 
 
 def test_a_number_is_neither_right_nor_wrong() -> None:

@@ -26,7 +26,7 @@ from litebert.training.costs import (
     count_parameters,
     count_recomputed,
 )
-from litebert.training.losses import pretraining_loss
+from litebert.training.losses import Pretraining, mean_loss
 
 CHECKPOINTING: tuple[Checkpointing, ...] = get_args(Checkpointing)
 MICRO, TWIN = replace(albert_micro(), vocab_size=2000), replace(bert_micro(), vocab_size=2000)
@@ -106,7 +106,7 @@ def test_parameters_are_right_for_every_sharing(sharing: str) -> None:
 def count_products(model: Model, batch: Batch) -> int:
     """The matrix products of a forward and a backward pass, as torch counts them."""
     with FlopCounterMode(display=False) as counter:
-        pretraining_loss(model, batch).backward()
+        mean_loss(Pretraining(), model, batch).backward()
     return counter.get_total_flops()
 
 
@@ -130,7 +130,7 @@ def test_activations_are_the_storages_alive_after_a_forward_pass(
     config = CONFIGS[name]
     model, batch = make_model(config, checkpointing), make_batch(config, lengths)
     with AliveStorages(list(model.parameters())) as alive:
-        loss = pretraining_loss(model, batch)
+        loss = mean_loss(Pretraining(), model, batch)
     manner = Manner(checkpointing=checkpointing, on_cpu=True)
     assert count_activations(config, describe(config, batch), manner) == pytest.approx(alive.count_bytes(), rel=0.02)
     del loss
@@ -141,7 +141,7 @@ def test_activations_are_the_storages_alive_after_a_forward_pass(
 def test_activations_in_16_bits_are_the_storages_alive_too(config: EncoderConfig, checkpointing: Checkpointing) -> None:
     model, batch = make_model(config, checkpointing), make_batch(config, MIXED)
     with AliveStorages(list(model.parameters())) as alive, torch.autocast("cpu", torch.bfloat16):
-        loss = pretraining_loss(model, batch)
+        loss = mean_loss(Pretraining(), model, batch)
     manner = Manner(checkpointing=checkpointing, precision="bf16", on_cpu=True)
     assert count_activations(config, describe(config, batch), manner) == pytest.approx(alive.count_bytes(), rel=0.03)
     del loss
@@ -159,7 +159,7 @@ def test_activations_are_what_autograd_saves(lengths: tuple[int, ...]) -> None:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = pretraining_loss(model, batch)
+        loss = mean_loss(Pretraining(), model, batch)
     counted = sum(tensor.untyped_storage().nbytes() for key, tensor in saved.items() if key not in known)
     manner = Manner(on_cpu=True)
     assert count_activations(MICRO, describe(MICRO, batch), manner) == pytest.approx(counted, rel=0.01)

@@ -13,9 +13,9 @@ from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import PRETRAINING, HeadConfig, Model
-from litebert.training import evaluation
+from litebert.training import losses
 from litebert.training.evaluation import fit_probe, interval_by_document, measure, restrict_logits
-from litebert.training.losses import pretraining_loss
+from litebert.training.losses import Pretraining, mean_loss
 
 CONFIG = EncoderConfig(
     vocab_size=61, embedding_size=16, hidden_size=32, num_layers=2, num_heads=4, feed_forward_size=64, num_positions=40,
@@ -51,16 +51,16 @@ def make_batches(sizes: tuple[int, ...] = (3, 1, 4), seed: int = 0, num_classes:
 def test_measures_are_those_of_plain_cross_entropy_on_all_logits(
     monkeypatch: pytest.MonkeyPatch, chunk_size: int
 ) -> None:
-    monkeypatch.setattr(evaluation, "CHUNK_SIZE", chunk_size)
+    monkeypatch.setattr(losses, "CHUNK_SIZE", chunk_size)
     model, batches = make_model(*PRETRAINING), make_batches()
     measured = measure(model, iter(batches), keep_pooled=True)
     with torch.no_grad():
         outputs = [model.eval()(batch) for batch in batches]
     logits_PV = torch.cat([output.logits["masked_token"] for output in outputs])
     targets_P = torch.cat([batch.predicted_ids_P for batch in batches])  # type: ignore[misc]
-    losses = [F.cross_entropy(logits_V, target).item() for logits_V, target in zip(logits_PV, targets_P, strict=True)]
-    assert measured.num_predicted == len(losses)
-    assert measured.masked_token_loss == pytest.approx(np.mean(losses), rel=1e-5)
+    each = [F.cross_entropy(logits_V, target).item() for logits_V, target in zip(logits_PV, targets_P, strict=True)]
+    assert measured.num_predicted == len(each)
+    assert measured.masked_token_loss == pytest.approx(np.mean(each), rel=1e-5)
     assert measured.masked_token_accuracy == pytest.approx((logits_PV.argmax(1) == targets_P).double().mean().item())
     pair_logits_BC = torch.cat([output.logits["pair"] for output in outputs])
     labels_B = torch.cat([batch.pair_labels_B for batch in batches])  # type: ignore[misc]
@@ -83,7 +83,7 @@ def test_found_tokens_are_counted() -> None:
 
 
 def test_the_logits_of_one_chunk_are_the_most_that_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "CHUNK_SIZE", 2 * 61)
+    monkeypatch.setattr(losses, "CHUNK_SIZE", 2 * 61)
     rows = []
 
     class Watch(TorchDispatchMode):
@@ -129,7 +129,7 @@ def test_measuring_leaves_no_trace() -> None:
     assert {name: module.training for name, module in model.named_modules()} == modes
     assert measure(model, batches).masked_token_loss == first.masked_token_loss
     for batch in batches:
-        pretraining_loss(model, batch).backward()
+        mean_loss(Pretraining(), model, batch).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 

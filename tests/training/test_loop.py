@@ -13,7 +13,7 @@ from litebert.models.heads import Model
 from litebert.training.checkpoint import load_checkpoint
 from litebert.training.guard import Guard
 from litebert.training.loop import LoopConfig, Meter
-from litebert.training.losses import Pretraining, pretraining_loss
+from litebert.training.losses import Pretraining, mean_loss
 from litebert.training.optimizer import OptimizerConfig, make_optimizer
 from tests.training.made import make_batch, make_training, same_weights, watch_training, weights_of
 
@@ -26,7 +26,7 @@ def test_steps_equal_a_loop_written_out_by_hand(optimizer: str) -> None:
     moved = make_optimizer(expected, settings)
     losses = []
     for step in range(20):
-        loss = pretraining_loss(expected.train(), make_batch(step))
+        loss = mean_loss(Pretraining(), expected.train(), make_batch(step))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(expected.parameters(), 1.0)
         for group in moved.param_groups:

@@ -35,7 +35,7 @@ def test_chunked_cross_entropy_equals_the_plain_one_in_value_and_gradient(
 ) -> None:
     monkeypatch.setattr(losses, "CHUNK_SIZE", chunk_size)
     model = make_model(*PRETRAINING)
-    chunked = losses.pretraining_loss(model, BATCH)
+    chunked = losses.mean_loss(losses.Pretraining(), model, BATCH)
     logits = model(BATCH).logits
     plain = F.cross_entropy(logits["masked_token"], BATCH.predicted_ids_P)
     plain = plain + F.cross_entropy(logits["pair"], BATCH.pair_labels_B)
@@ -65,56 +65,58 @@ def test_without_gradients_only_the_value_is_computed() -> None:
     model = make_model(*PRETRAINING)
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:
-        loss = losses.pretraining_loss(model, BATCH)
+        loss = losses.mean_loss(losses.Pretraining(), model, BATCH)
     with torch.no_grad(), FlopCounterMode(display=False) as of_forward:
         model(BATCH)
     assert counter.get_total_flops() == of_forward.get_total_flops()
-    torch.testing.assert_close(loss, losses.pretraining_loss(model, BATCH).detach())
+    torch.testing.assert_close(loss, losses.mean_loss(losses.Pretraining(), model, BATCH).detach())
 
 
 def test_a_model_without_a_pair_head_learns_masked_tokens_alone() -> None:
     model = make_model(HeadConfig(kind="masked_token"))
     expected = F.cross_entropy(model(BATCH).logits["masked_token"], BATCH.predicted_ids_P)
-    torch.testing.assert_close(losses.pretraining_loss(model, BATCH), expected)
+    torch.testing.assert_close(losses.mean_loss(losses.Pretraining(), model, BATCH), expected)
 
 
 def test_a_batch_without_targets_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing of what is to be predicted"):
-        losses.pretraining_loss(make_model(*PRETRAINING), TOKENS)
+        losses.mean_loss(losses.Pretraining(), make_model(*PRETRAINING), TOKENS)
     with pytest.raises(ValueError, match="no pair labels"):
-        losses.pretraining_loss(make_model(*PRETRAINING), replace(BATCH, pair_labels_B=None))
+        losses.mean_loss(losses.Pretraining(), make_model(*PRETRAINING), replace(BATCH, pair_labels_B=None))
 
 
 def test_a_batch_with_nothing_hidden_has_no_masked_token_loss() -> None:
     nothing = torch.zeros(0, dtype=torch.long)
     model = make_model(HeadConfig(kind="masked_token"))
-    loss = losses.pretraining_loss(model, replace(BATCH, predicted_positions_P=nothing, predicted_ids_P=nothing))
+    loss = losses.mean_loss(
+        losses.Pretraining(), model, replace(BATCH, predicted_positions_P=nothing, predicted_ids_P=nothing)
+    )
     loss.backward()
     assert loss.item() == 0 and not model.encoder.embedding.words.weight.grad.any()
 
 
 def test_a_model_without_the_head_is_refused() -> None:
     with pytest.raises(UserError, match="no masked-token head"):
-        losses.pretraining_loss(make_model(HeadConfig(kind="pair")), BATCH)
+        losses.mean_loss(losses.Pretraining(), make_model(HeadConfig(kind="pair")), BATCH)
 
 
 def test_training_compiles() -> None:
     model = make_model(*PRETRAINING)
-    compiled = torch.compile(losses.pretraining_loss, backend="aot_eager")
-    compiled(model, BATCH).backward()
+    compiled = torch.compile(losses.mean_loss, backend="aot_eager")
+    compiled(losses.Pretraining(), model, BATCH).backward()
     gradient = model.encoder.embedding.words.weight.grad.clone()
     model.zero_grad()
-    losses.pretraining_loss(model, BATCH).backward()
+    losses.mean_loss(losses.Pretraining(), model, BATCH).backward()
     torch.testing.assert_close(gradient, model.encoder.embedding.words.weight.grad, rtol=1e-4, atol=1e-6)
 
 
 def test_a_model_learns_a_batch_by_heart() -> None:
     model = make_model(*PRETRAINING)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    first = losses.pretraining_loss(model, BATCH).item()
+    first = losses.mean_loss(losses.Pretraining(), model, BATCH).item()
     for _ in range(150):
         optimizer.zero_grad()
-        loss = losses.pretraining_loss(model, BATCH)
+        loss = losses.mean_loss(losses.Pretraining(), model, BATCH)
         loss.backward()
         optimizer.step()
     assert first > 3 and loss.item() < 0.1

@@ -14,8 +14,8 @@ from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import PRETRAINING, HeadConfig, Model
 from litebert.models.layers import Attention
 from litebert.training.loop import LoopConfig
-from litebert.training.losses import pretraining_loss
-from litebert.training.optimizer import OptimizerConfig, group_parameters
+from litebert.training.losses import Pretraining, mean_loss
+from litebert.training.optimizer import OptimizerConfig, group_parameters, make_optimizer, set_rate
 from litebert.training.schedule import ScheduleConfig
 from tests.training.made import CONFIG, make_batch, make_training, same_weights, watch_training, weights_of
 
@@ -93,6 +93,18 @@ def test_the_pooler_and_a_pair_head_have_a_rate_of_their_own() -> None:
     assert {share for name, share in shares.items() if name.startswith(("heads.masked", "heads.classes"))} == {1.0}
 
 
+@pytest.mark.parametrize("rule", ["lamb", "adamw"])
+def test_a_loop_of_ones_own_sets_the_rate_or_lets_torch_schedule_it(rule: str) -> None:
+    model = Model(TINY, PRETRAINING)
+    config = OptimizerConfig(optimizer=rule, pooler_rate=0.1)  # type: ignore[arg-type]
+    optimizer = make_optimizer(model, config, learning_rate=1e-2)
+    halved = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+    assert {round(group["lr"], 9) for group in optimizer.param_groups} == {5e-3, 5e-4}
+    assert halved.base_lrs == [group["lr"] * 2 for group in optimizer.param_groups]
+    set_rate(optimizer, 1.0)
+    assert {group["lr"] for group in optimizer.param_groups} == {1.0, 0.1}
+
+
 def test_what_is_not_trained_is_in_no_group() -> None:
     model = Model(TINY, PRETRAINING)
     model.encoder.requires_grad_(False)
@@ -127,7 +139,7 @@ def test_steps_of_a_run_equal_torchs_adamw_with_a_rate_for_each_weight() -> None
     optimizer = torch.optim.AdamW(plain_groups(plain), betas=(0.9, 0.999), eps=1e-4)
     for step, rate in enumerate([0.01, 0.01, 0.005]):
         optimizer.zero_grad()
-        pretraining_loss(plain, make_batch(step)).backward()
+        mean_loss(Pretraining(), plain, make_batch(step)).backward()
         torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
         for group in optimizer.param_groups:
             group["lr"] = rate * group["share"]
