@@ -6,10 +6,12 @@ one that was asked for is imported.
 
 import ast
 import contextlib
+import errno
 import importlib
 import io
 import itertools
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,11 +25,34 @@ if TYPE_CHECKING:
     from litebert.options import Option
 
 FOLDER = Path(__file__).parent / "commands"
+ADVICE = {
+    errno.ENOENT: "correct the path",
+    errno.EACCES: "you have no permission: change it, or choose another path",
+    errno.EEXIST: "a file stands where a folder is wanted: choose another path",
+    errno.ENOTDIR: "a file stands where a folder is wanted: choose another path",
+    errno.EISDIR: "a folder stands where a file is wanted: choose another path",
+    errno.ENOSPC: "make room",
+    errno.EROFS: "choose a path that can be written",
+}
+"""What to do about an error of the system, by its number."""
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM came where nothing is to be saved first: all that heeds an interrupt heeds it."""
+
+
+def terminate(*_: object) -> None:
+    raise TerminatedError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exits with 0 when done, 2 when the user can correct what was wrong, 130 when interrupted."""
+    """Exits with 0 when done, 2 when the user can correct what was wrong, 130 when interrupted, 143 when terminated."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
+    if arguments is None:  # this process is ours
+        signal.signal(signal.SIGTERM, terminate)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # of a terminal that does not know all letters
     # Of `torchrun -m litebert -- pretrain`: torchrun stops reading options there, and hands it on.
     if given[:1] == ["--"]:
         del given[0]
@@ -43,13 +68,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         print(f"litebert: {on_one_line(str(error))}", file=sys.stderr)
         sys.exit(2)
+    except TerminatedError:
+        print("litebert: stopped by SIGTERM", file=sys.stderr)
+        sys.exit(143)
     except KeyboardInterrupt:
         print("litebert: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
     except OSError as error:
-        print(f"litebert: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        advice = ADVICE.get(error.errno or 0, "look at what is there")
+        print(f"litebert: {error.filename or 'output'}: {error.strerror or error}; {advice}", file=sys.stderr)
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        reason = on_one_line(str(error)).rpartition("] ")[2] or "none is left"
+        print(f"litebert: out of memory ({reason}); take a smaller model or batch: see litebert plan", file=sys.stderr)
         sys.exit(2)
 
 
@@ -91,6 +126,9 @@ def find_default(command: ModuleType, arguments: list[str]) -> Any:
 
 def run_command(name: str, arguments: list[str]) -> None:
     command = import_command(name)
+    for before, value in itertools.pairwise([name, *arguments]):
+        if not value:  # a path would be the current folder, as from a shell's variable that is not set
+            raise UserError(f"there is nothing between the quotes behind {before}; give it a value, or leave it out")
     default = find_default(command, arguments)
     command.run(read_options(command.Options, name, command.__doc__ or "", arguments, default))
 

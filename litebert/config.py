@@ -51,6 +51,15 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     return kind(**values)
 
 
+def read_config(kind: type[Config], path: Path) -> Config:
+    """A config from a JSON file, which is named where something is wrong with it."""
+    content = read_json(path)
+    try:
+        return from_dict(kind, content)
+    except UserError as error:
+        raise UserError(f"{path} cannot be used ({error}); restore it, or name another") from None
+
+
 def from_json(value: Any, hint: Any) -> Any:
     """A field's value from what JSON held: lists are tuples, and a config within a config is an object."""
     if isinstance(value, dict) and dataclasses.is_dataclass(hint):
@@ -112,7 +121,8 @@ def type_name(hint: Any) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; a file that is missing, cut short or not an object is refused by name."""
-    require(path.is_file(), f"{path} does not exist")
+    require(not path.is_dir(), f"{path} is a folder; name a file")
+    require(path.is_file(), f"{path} does not exist; correct the path")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -4,6 +4,7 @@ A local path is opened directly; `s3://`, `gs://`, `https://`, `memory://` and e
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO
 from litebert.config import UserError, require
 
 WILDCARDS = "*?["
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_url(path: str | Path) -> bool:
@@ -128,6 +130,10 @@ def replace_file(path: str | Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         with explain(path, "written"):
             move_file(temporary, path)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise UserError(f"{path} cannot be written ({error.strerror}); make room, or choose another place") from None
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast, get_args
 
-from litebert.config import from_dict, nearest, read_json, require
+from litebert.config import nearest, read_config, read_json, require
 from litebert.corpus.pairs import PairConfig
 from litebert.finetuning.config import FinetuneConfig, Recipe
 from litebert.presets import LADDER, PRESETS
@@ -75,7 +75,7 @@ def find_settings(arguments: Sequence[str]) -> PretrainConfig:
     stored = Path(given.get("--run", ""), "config.json")
     if "--config" not in given and ("--preset" in given or "--run" not in given or not stored.exists()):
         return find_recipe(given.get("--preset", "albert-base"))
-    settings = from_dict(PretrainConfig, read_json(Path(given.get("--config", stored))))
+    settings = read_config(PretrainConfig, Path(given.get("--config", stored)))
     if "--config" in given:
         settings = unsettle(settings)
         if "--minutes" in given:  # its steps are those that fitted its own minutes
@@ -165,11 +165,8 @@ def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
     given = read_given(arguments)
     stored = Path(given.get("--run", ""), "config.json")
     if "--config" not in given and "--task" not in given and "--run" in given and stored.exists():
-        return from_dict(FinetuneConfig, read_json(stored))
-    if "--config" in given:
-        settings = from_dict(FinetuneConfig, read_json(Path(given["--config"])))
-    else:
-        settings = settle_recipe(given)
+        return read_config(FinetuneConfig, stored)
+    settings = read_config(FinetuneConfig, Path(given["--config"])) if "--config" in given else settle_recipe(given)
     if "--epochs" in given and "--steps" not in given:
         settings = replace(settings, steps=None, warmup_steps=None)
     elif "--steps" in given:  # the warm-up was for other steps

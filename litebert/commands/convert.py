@@ -53,17 +53,20 @@ def run(options: Options) -> None:
 def open_source(options: Options) -> "Model":
     import torch
 
-    from litebert.config import override, require
+    from litebert.config import nearest, override, require
     from litebert.models.folder import read_model
     from litebert.models.heads import PRETRAINING, Model
     from litebert.models.tensorflow import find_checkpoint
-    from litebert.presets import find_preset
+    from litebert.presets import PRESETS, find_preset
 
     given = {"activation": options.activation, "num_heads": options.num_heads}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     path = Path(options.src)
     if path.exists() or find_checkpoint(path) is not None:
         return read_model(path, **changes)
-    require("/" not in options.src, f"{options.src} does not exist; give a model folder, a checkpoint or a preset")
+    require(
+        options.src in PRESETS or f"{options.src}-v2" in PRESETS,
+        f"{options.src} is no folder, no checkpoint and no preset{nearest(options.src, PRESETS)}; correct it",
+    )
     torch.manual_seed(options.seed)
     return Model(override(find_preset(options.src), changes), PRETRAINING)

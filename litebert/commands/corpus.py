@@ -75,6 +75,7 @@ def run(options: Options) -> None:
     from litebert.config import require
 
     require(options.show >= 0, f"--show is {options.show}; give the number of samples to show")
+    require(not (options.json and options.show), "--json is for what a corpus holds; leave out --show")
     if options.mix:
         require(not options.text, f"--mix names the corpora; leave out {' '.join(options.text)}")
         show(options)
@@ -95,6 +96,7 @@ def run(options: Options) -> None:
 
 
 def build(options: Options) -> None:
+    import shlex
     import time
 
     from litebert.config import require
@@ -134,7 +136,7 @@ def build(options: Options) -> None:
     print_summary(summary)
     print(f"{options.out}: built in {seconds:,.1f} s")
     if part.total == 1:
-        print(f"next: litebert corpus {options.out} --show 3")
+        print(f"next: litebert corpus {shlex.quote(options.out)} --show 3")
 
 
 def describe(options: Options) -> None:
@@ -176,6 +178,7 @@ def show(options: Options) -> None:
     from litebert.corpus.loader import Loader, State, open_mixture
     from litebert.corpus.masking import MaskingConfig
     from litebert.corpus.show import read_samples, to_page, to_terminal
+    from litebert.files import write_file
 
     corpora, weights = open_mixture(options.mix or [f"{options.text[0]}=1"], options.split)
     masking = MaskingConfig(max_predictions=20 if options.fidelity == "google" else None)
@@ -190,9 +193,8 @@ def show(options: Options) -> None:
         console.print(to_terminal(sample))
     if options.html:
         note = f"{options.objective} pairs of at most {options.length} tokens, seed {options.seed}."
-        options.html.write_text(
-            to_page(samples, f"Samples of {' '.join(options.mix or options.text)}", note), encoding="utf-8"
-        )
+        title = f"Samples of {' '.join(options.mix or options.text)}"
+        write_file(options.html, to_page(samples, title, note).encode())
         print(f"{options.html}: {len(samples)} samples")
 
 

@@ -40,7 +40,8 @@ def run(options: Options) -> None:
     from litebert.training.allocator import keep_freed_memory
 
     require(
-        (options.text is None) != (options.data is None), "there is nothing to predict; give either --text or --data"
+        (options.text is None) != (options.data is None),
+        f"there is {'nothing' if options.text is None else 'both a text and data'} to predict; give --text or --data",
     )
     if options.text is not None:
         answer_text(options)

@@ -360,4 +360,13 @@ def place_vocabulary(source: Path, out: str, fingerprint: str) -> None:
             f"{source} holds files of several vocabularies; leave only those of one there",
         )
         for name in names:
-            files.write_file(join_path(out, name), (Path(folder) / name).read_bytes())
+            place_file(join_path(out, name), (Path(folder) / name).read_bytes())
+
+
+def place_file(path: str, content: bytes) -> None:
+    """Writes a file, unless it is there; another one there belongs to something else, such as a model."""
+    if not files.exists(path):
+        files.write_file(path, content)
+        return
+    with files.open_file(path) as file:
+        require(file.read() == content, f"{path} is of another vocabulary than --vocab's; choose another --out")

@@ -155,7 +155,7 @@ def read_index(path: str) -> Index:
     except OtherFormatError as error:
         raise UserError(f"{path} {error}: build the corpus again") from None
     except ValueError as error:
-        raise UserError(f"{path} {error}; copy it again, or build the corpus again") from None
+        raise UserError(f"{path} {error}; copy it again, or remove it and build the corpus again") from None
     content["shards"] = tuple(from_dict(Entry, entry) for entry in content["shards"])
     content["statistics"] = Statistics(**content["statistics"])
     return Index(**content | {name: tuple(content[name]) for name in ("part", "resume")})
@@ -282,7 +282,11 @@ def fetch_shards(path: str, entries: Sequence[tuple[Entry, str]], verify: bool) 
 
     def fetch(item: tuple[Entry, str]) -> Path:
         entry, token_type = item
-        file = files.fetch(join_path(path, entry.name))
+        where = join_path(path, entry.name)
+        require(
+            files.exists(where), f"{where} is missing; copy it again, or remove the index and build the corpus again"
+        )
+        file = files.fetch(where)
         size, expected = file.stat().st_size, entry.num_bytes(token_type)
         require(
             size == expected, f"{file} has {size} bytes; its index says {expected}: it was cut short, copy it again"

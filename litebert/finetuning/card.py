@@ -6,6 +6,7 @@ from typing import Any
 
 from litebert.files import write_file
 from litebert.finetuning.config import FinetuneConfig
+from litebert.finetuning.evaluation import scores_by_split
 from litebert.models.heads import Model
 
 PIPELINES = {
@@ -26,8 +27,7 @@ def write_card(
     start = "random weights" if config.scratch else f"`{'/'.join(Path(config.init).parts[-2:])}`"
     rows = [
         f"| {split} | {name} | {value:.2f} |"
-        for split, values in scores.items()
-        if isinstance(values, Mapping) and split != "files"
+        for split, values in scores_by_split(scores).items()
         for name, value in values.items()
     ]
     lines = [

@@ -8,7 +8,7 @@ from litebert.config import read_json, require
 from litebert.files import write_json_file
 from litebert.finetuning.evaluation import Finetuned, draw, open_finetuned
 from litebert.finetuning.preparation import describe_examples
-from litebert.tasks.ensemble import Chosen, choose_members, combine
+from litebert.tasks.ensemble import Chosen, choose_members, combine, try_members
 from litebert.tasks.task import Predictions
 from litebert.training.plots import name_runs
 
@@ -92,10 +92,8 @@ def open_run(folder: Path) -> Run:
 
 
 def take_all(asked: Finetuned, examples: Sequence[Any], predicted: Mapping[str, Predictions]) -> Chosen:
-    combined = combine(asked.question, list(predicted.values()))
-    threshold = asked.task.choose_threshold(examples, combined)
-    decided = asked.task.decide(combined, threshold)
-    return Chosen(tuple(predicted), (asked.task.score(examples, decided)[asked.task.metric],), decided, threshold)
+    trial = try_members(asked.task, examples, predicted, asked.question)
+    return Chosen(trial.members, (trial.score,), trial.predictions, trial.threshold)
 
 
 def write_predictions(asked: Finetuned, data: str, out: Path, members: Sequence[Run], chosen: Chosen) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from litebert.config import UserError, from_dict, read_json, require
+from litebert.config import UserError, read_config, require
 from litebert.files import write_file
 from litebert.finetuning.asking import ask
 from litebert.models.folder import find_folder, read_model
@@ -183,7 +183,7 @@ def check_question(task: Task, question: Question, path: object) -> None:
 
 def read_task_file(folder: Path) -> TaskFile | None:
     """Nothing where another program fine-tuned the folder, or none did."""
-    return from_dict(TaskFile, read_json(folder / FILE)) if (folder / FILE).is_file() else None
+    return read_config(TaskFile, folder / FILE) if (folder / FILE).is_file() else None
 
 
 def expect(task: Task) -> dict[str, Any]:
@@ -194,6 +194,11 @@ def expect(task: Task) -> dict[str, Any]:
     if isinstance(task, TagTask):
         return {"kind": "token_classes"}
     return {"kind": "classes", "several": isinstance(task, ClassTask) and task.kind == "several"}
+
+
+def scores_by_split(written: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """Of what a run's scores.json says, the scores of each split."""
+    return {name: values for name, values in written.items() if isinstance(values, Mapping) and name != "files"}
 
 
 def write_task_file(folder: Path, content: TaskFile) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from litebert.config import from_dict, read_json, refuse_changes, require
+from litebert.config import refuse_changes, require
 from litebert.finetuning.config import FREE, FinetuneConfig, make_schedule
 from litebert.finetuning.evaluation import (
     Finetuned,
@@ -35,6 +35,7 @@ from litebert.text.vocabulary import open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.optimizer import find_depth
 from litebert.training.parallel import Ranks
+from litebert.training.run_folder import check_data, read_begun
 from litebert.training.schedule import ScheduleConfig
 
 logger = logging.getLogger(__name__)
@@ -88,11 +89,7 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     dev = [asked.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]
     check_dev(dev, train_examples, config.data)
     data = describe_data(train_examples, dev)
-    if (run / "data.json").exists():
-        require(
-            read_json(run / "data.json") == data,
-            f"the data of {run} have changed since it began; restore them, or start a new --run",
-        )
+    check_data(run, data, "data")
     rate = lower_rate(config.learning_rate, count_stuck(run))
     schedule = make_schedule(config, len(samples) // question.num_choices, rate)
     notes = [f"train: {note}" for note in encoded.notes]
@@ -138,17 +135,9 @@ def heed_patience(config: FinetuneConfig) -> FinetuneConfig:
 
 def agree_with_run(config: FinetuneConfig, run: Path, ranks: Ranks) -> FinetuneConfig:
     """The config of a run that has begun, which must be the one given; or the one given."""
-    stored = run / "config.json"
-    ranks.agree_on(int(stored.exists()), "a config.json, 0 or 1,")  # none writes before all have looked
-    require(
-        stored.exists() or not (run / "checkpoints").exists(),
-        f"{run} has checkpoints but no config.json; restore it, or start a new --run",
-    )
-    if not stored.exists():
+    before = read_begun(run, FinetuneConfig, "task", ranks)
+    if before is None:
         return config
-    content = read_json(stored)
-    require("task" in content, f"{run} is a run of another kind; start a new --run")
-    before = from_dict(FinetuneConfig, content)
     refuse_changes(config.fixed, before.fixed, run)
     return replace(before, **{name: getattr(config, name) for name in FREE})
 

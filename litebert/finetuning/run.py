@@ -13,7 +13,6 @@ scores.json        how good that is
 stuck-1/ ...       attempts that learned nothing, where the run was told to try again
 """
 
-import functools
 import logging
 import shutil
 from collections.abc import Mapping
@@ -37,15 +36,14 @@ from litebert.finetuning.pictures import draw_pictures
 from litebert.finetuning.preparation import Prepared, count_stuck, prepare
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stream import Stream
-from litebert.models.folder import find_folder, write_model
-from litebert.models.heads import Model
+from litebert.models.folder import find_folder
 from litebert.text.vocabulary import copy_vocabulary
 from litebert.training.answer_losses import Answering
-from litebert.training.environment import write_description
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.parallel import Ranks
 from litebert.training.progress import watch_run
-from litebert.training.timing import measure_peak
+from litebert.training.run_folder import write_description, write_weights
+from litebert.training.timing import peak_of
 
 logger = logging.getLogger(__name__)
 
@@ -92,10 +90,7 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
     config, schedule = prepared.config, prepared.schedule
 
     def keep(weights: Mapping[str, Tensor], result: Evaluated) -> None:
-        trained = prepared.asked.model
-        model = Model(trained.config, trained.head_configs.values(), pooler=trained.pooler is not None)
-        model.load_state_dict(weights)
-        write_model(model, run / "model")
+        write_weights(prepared.asked.model, weights, run / "model")
         copy_vocabulary(find_folder(Path(config.init)), run / "model")
         write_task_file(run / "model", replace(prepared.asked.stored, threshold=result.threshold))
 
@@ -122,7 +117,6 @@ def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Tra
         seed=config.seed,
         ranks=ranks,
     )
-    measurable = ranks.device.type == "cpu" and config.loop.precision == "fp32"
     return Training(
         model=prepared.asked.model,
         objective=Answering(question.kind, question.num_choices),
@@ -133,14 +127,8 @@ def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Tra
         evaluate=selection.evaluate,
         is_finished=selection.is_finished,
         seed=config.seed,
-        peak=find_peak() * ranks.num_ranks if measurable else None,
+        peak=peak_of(ranks, config.loop.precision),
     )
-
-
-@functools.cache
-def find_peak() -> float:
-    """Measured once: seeds and attempts follow each other on one machine, and small ones take less time than this."""
-    return measure_peak()
 
 
 def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from litebert.files import write_json_file
 from litebert.finetuning.config import FinetuneConfig
+from litebert.finetuning.evaluation import scores_by_split
 from litebert.finetuning.preparation import Prepared, prepare
 from litebert.finetuning.run import carry_out
 from litebert.training.loop import Outcome
@@ -36,14 +37,13 @@ def finetune_seeds(
 
 def summarize(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
     """The median, as the paper reports it, the mean and the spread of every score of every split."""
-    splits = {name: values for name, values in runs[0].items() if isinstance(values, Mapping) and name != "files"}
     return {
         split: {
             name: describe([run[split][name] for run in runs])
             for name in values
             if all(name in run[split] for run in runs)  # F1 is a score only where two labels were told apart
         }
-        for split, values in splits.items()
+        for split, values in scores_by_split(runs[0]).items()
     }
 
 

@@ -5,6 +5,7 @@ checkpoints, `read_model` opens. What transformers cannot express is written as 
 by name. No pickle is ever written.
 """
 
+import os
 import pickle
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -80,11 +81,18 @@ def write_model(model: Model, path: str | Path) -> None:
     with tempfile.TemporaryDirectory(dir=path, prefix=".writing-") as unfinished:
         try:
             save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
+            open_to_others(Path(unfinished, "model.safetensors"))
         except safetensors.SafetensorError as error:  # of the system, such as a full disk
             raise UserError(f"{path} cannot be written ({error}); make room, or choose another place") from None
         write_json(Path(unfinished, "config.json"), content)
         for name in ("model.safetensors", "config.json"):
             Path(unfinished, name).replace(path / name)
+
+
+def open_to_others(file: Path) -> None:
+    """Gives a file that safetensors made for its owner alone the mode that other new files have."""
+    os.umask(mask := os.umask(0))
+    file.chmod(0o666 & ~mask)
 
 
 def find_folder(path: Path) -> Path:
@@ -134,6 +142,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def read_tensors(file: Path) -> dict[str, Tensor]:
     """One file's tensors; a pickle only as far as it holds nothing but tensors."""
     require(file.is_file(), f"{file} is missing, though the folder's index names it; copy it there")
+    require(os.access(file, os.R_OK), f"{file} cannot be read: you have no permission; ask its owner for it")
     try:
         if file.suffix == ".safetensors":
             return load_file(file)

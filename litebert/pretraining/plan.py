@@ -42,7 +42,7 @@ from litebert.training.costs import (
     count_parameters,
     count_recomputed,
 )
-from litebert.training.devices import find_device
+from litebert.training.devices import look_up_device
 from litebert.training.environment import machine_memory
 from litebert.training.loop import Training
 from litebert.training.losses import Pretraining
@@ -185,7 +185,7 @@ class Source:
             )
 
 
-def count_work(encoder: EncoderConfig, work: Work, config: PretrainConfig) -> tuple[int, int]:
+def count_operations(encoder: EncoderConfig, work: Work, config: PretrainConfig) -> tuple[int, int]:
     """The useful operations, and all, with those that checkpointing repeats."""
     useful = count_flops(encoder, work.lengths, work.num_predicted, work.num_layers)
     return useful, useful + count_recomputed(encoder, work, config.checkpointing)
@@ -196,7 +196,7 @@ def find_places(request: Request, encoder: EncoderConfig, sources: list[Source])
     if request.kind == "this":
         return measure_this(request, encoder, sources)
     precision = request.config.loop.precision
-    name, device = find_device(request.kind, precision)
+    name, device = look_up_device(request.kind, precision)
     peak = device.speed(precision)
     assert peak is not None
     place = Place(
@@ -228,7 +228,7 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
         if needed.total + program < 0.8 * memory:
             counted = max(counted, needed.total + needed.weights)  # timing takes a copy of the model
             seconds = time_work(config, encoder, source, number, layers)
-            speed = count_work(encoder, work, config)[0] / seconds
+            speed = count_operations(encoder, work, config)[0] / seconds
             origin = f"{speed / peak:.0%} of its {peak / 1e9:,.0f} GFLOP/s, measured on steps of {number} sequences"
             origin += f" and {layers} layers" if layers < source.stage.num_layers else ""
         else:
@@ -260,7 +260,7 @@ def choose_timed(request: Request, encoder: EncoderConfig, source: Source, peak:
     """How many sequences and layers make a step that is short enough to be timed."""
     config, whole = request.config, source.stage.num_sequences // request.devices
     limit = TIMED_SECONDS * USUAL_SHARE * peak
-    each = count_work(encoder, source.work(SAMPLE), config)[0] / SAMPLE
+    each = count_operations(encoder, source.work(SAMPLE), config)[0] / SAMPLE
     number = max(1, min(whole, config.loop.micro_sequences or whole, int(limit / each)))
     layers = source.stage.num_layers
     if number == 1 and each > 2 * limit:
@@ -367,7 +367,7 @@ def plan_time(
     rows = []
     for source, place, (start, end) in zip(sources, places, itertools.pairwise(starts), strict=True):
         stage = source.stage
-        useful, done = count_work(encoder, source.work(SAMPLE), config)
+        useful, done = count_operations(encoder, source.work(SAMPLE), config)
         useful, done = (work * stage.num_sequences // SAMPLE for work in (useful, done))
         # What is measured here already takes the time of what checkpointing repeats.
         compute = (useful if request.kind == "this" else done) / request.devices / place.speed

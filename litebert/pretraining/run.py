@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from litebert.config import from_dict, read_json, require
+from litebert.config import require
 from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, fetch_vocabulary, find_indexes
-from litebert.models.folder import read_model, write_model
+from litebert.models.folder import read_model
 from litebert.models.heads import Model
 from litebert.presets import change_encoder, find_preset, read_changes
 from litebert.pretraining.config import (
@@ -46,13 +46,13 @@ from litebert.pretraining.stream import Stream
 from litebert.text.vocabulary import copy_vocabulary, find_file, open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.costs import count_parameters
-from litebert.training.environment import write_description
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks, gather_weights
 from litebert.training.progress import watch_run
+from litebert.training.run_folder import check_data, read_begun, write_description, write_weights
 from litebert.training.schedule import scale_from_paper
-from litebert.training.timing import measure_peak, time_evaluation, time_step
+from litebert.training.timing import peak_of, time_evaluation, time_step
 
 logger = logging.getLogger(__name__)
 
@@ -91,11 +91,7 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
 
 def write_result(prepared: Prepared, weights: Mapping[str, Tensor], folder: Path) -> None:
     """The model folder, with the vocabulary."""
-    trained = prepared.training.model
-    reached = replace(trained.config, num_layers=trained.encoder.num_layers)  # of a run that stopped while it grew
-    model = Model(reached, trained.head_configs.values(), pooler=trained.pooler is not None)
-    model.load_state_dict(weights)
-    write_model(model, folder)
+    write_weights(prepared.training.model, weights, folder)
     copy_vocabulary(fetch_vocabulary(prepared.pairs[0].corpus.path), folder)
 
 
@@ -103,24 +99,13 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     """Opens and checks everything, and decides what the config leaves open; writes nothing."""
     keep_freed_memory()
     torch.set_flush_denormal(True)
-    stored = run / "config.json"
-    has_begun = stored.exists()
-    ranks.agree_on(int(has_begun), "a config.json, 0 or 1,")  # none writes before all have looked
-    require(
-        has_begun or not (run / "checkpoints").exists(),
-        f"{run} has checkpoints but no config.json; restore it, or start a new --run",
-    )
-    if has_begun:
-        before = from_dict(PretrainConfig, read_json(stored))
+    before = read_begun(run, PretrainConfig, "preset", ranks)
+    if before is not None:
         agree_with(config, before, str(run))
         config = replace(before, **{name: getattr(config, name) for name in FREE})
     corpora, weights = open_mixture(config.corpora)
     data = describe_data(config.corpora, corpora)
-    if has_begun:
-        require(
-            read_json(run / "data.json") == data,
-            f"the corpora of {run} have changed since it began; restore them, or start a new --run",
-        )
+    check_data(run, data, "corpora")
     model = make_model(config, corpora[0])
     stream = make_stream(config, model, corpora, weights, ranks)
     training = make_training(config, model, stream, open_held_out(config, corpora, weights), ranks)
@@ -207,7 +192,7 @@ def make_training(
         loop=config.loop,
         evaluate=None if held_out is None else lambda trained, step: held_out.measure(trained),
         seed=config.seed,
-        peak=find_peak(config, ranks),
+        peak=peak_of(ranks, config.loop.precision),
         **connect(stream),
     )
 
@@ -245,13 +230,6 @@ def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Se
         masking=config.masking,
         num_sequences=config.evaluation_sequences,
     )
-
-
-def find_peak(config: PretrainConfig, ranks: Ranks) -> float | None:
-    """What all ranks can do at best, where that can be measured: in fp32 on processors."""
-    if ranks.device.type != "cpu" or config.loop.precision != "fp32":
-        return None
-    return measure_peak() * ranks.num_ranks
 
 
 class Pace(NamedTuple):

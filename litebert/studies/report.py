@@ -8,7 +8,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from litebert.config import UserError, from_dict, read_json, require
+from litebert.config import UserError, from_dict, read_config, read_json, require
+from litebert.finetuning.evaluation import scores_by_split
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.run import describe_data
 from litebert.studies.catalogue import STUDIES
@@ -178,7 +179,7 @@ def find_layers(run: Path) -> Layers | None:
     if not (run / "model").exists():
         return None
     try:
-        config = from_dict(PretrainConfig, read_json(run / "config.json"))
+        config = read_config(PretrainConfig, run / "config.json")
         questions = Questions(replace(config, evaluation_sequences=LAYER_SEQUENCES))
         if describe_data(config.corpora, questions.corpora) != read_json(run / "data.json"):
             return None
@@ -196,8 +197,7 @@ def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
         scores = read_json(folder / "scores.json")
         found = {
             f"{split} {metric.replace('_', ' ')}": f"{value:.1f}"
-            for split, values in scores.items()
-            if isinstance(values, Mapping) and split != "files"
+            for split, values in scores_by_split(scores).items()
             for metric, value in values.items()
         }
         begun = "random weights" if config["scratch"] else config["init"]

@@ -178,11 +178,12 @@ def count_verdicts(variants: Sequence[Variant], compared: Sequence[Comparison]) 
 
 
 def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result]) -> list[dict[str, Any]]:
-    """A row for each variant: what it cost, what it reached, and what the paper has."""
+    """A row for each variant: what it cost, what it reached, how far that is from the first, and what the paper has."""
     tasks = list(dict.fromkeys(task for result in results for task in result.scores))
     measures = [*study.measures, *tasks, *(["downstream"] if len(tasks) > 1 else [])]
     values = {measure: gather(results, measure) for measure in measures}
     paper_measures = list(dict.fromkeys(name for variant in variants for name in variant.paper))
+    decisive, first = study.measures[0], variants[0].name
     rows = []
     for variant in variants:
         own = [result for result in results if result.variant == variant.name]
@@ -198,10 +199,20 @@ def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result
         for measure in measures:
             found = list(values[measure].get(variant.name, {}).values())
             row[MEASURES.get(measure, measure)] = show(measure, estimate(found)) if found else "-"
+        row[f"{MEASURES[decisive]}, from {first}"] = compare_with_first(decisive, values[decisive], first, variant.name)
         for measure in paper_measures:
             row[f"paper: {MEASURES[measure]}"] = f"{variant.paper[measure]:.1f}" if measure in variant.paper else "-"
         rows.append(row)
     return rows
+
+
+def compare_with_first(measure: str, values: Mapping[str, Mapping[int, float]], first: str, name: str) -> str:
+    """The difference from the first variant, seed by seed; with a word where that is none."""
+    if name == first or not values.get(first, {}).keys() & values.get(name, {}).keys():
+        return "-"
+    difference = pair_difference(values[name], values[first])
+    verdict = judge(measure, difference)
+    return show(measure, difference) + (f" ({verdict})" if verdict in ("tie", "one seed", "no number") else "")
 
 
 def show(measure: str, found: Estimate) -> str:

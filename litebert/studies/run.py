@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from litebert.config import require
+from litebert.finetuning.evaluation import scores_by_split
 from litebert.finetuning.run import finetune
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
@@ -184,6 +185,5 @@ def finetune_all(
             outcome, found = finetune(settings, folder, ranks)
         check_outcome(outcome)
         if ranks.is_first:  # which alone has scored it
-            splits = [values for key, values in found.items() if isinstance(values, Mapping) and key != "files"]
-            scores[name] = splits[0][found["metric"]] / 100
+            scores[name] = next(iter(scores_by_split(found).values()))[found["metric"]] / 100
     return scores

@@ -54,10 +54,7 @@ def choose_members(
     question = question or task.ask(examples)
 
     def attempt(names: tuple[str, ...]) -> Trial:
-        combined = combine(question, [members[name] for name in names])
-        threshold = task.choose_threshold(examples, combined)
-        decided = task.decide(combined, threshold)
-        return Trial(names, task.score(examples, decided)[task.metric], decided, threshold)
+        return try_members(task, examples, {name: members[name] for name in names}, question)
 
     best = find_best(attempt((name,)) for name in members)
     scores = [best.score]
@@ -68,6 +65,14 @@ def choose_members(
         best = trial
         scores.append(best.score)
     return Chosen(best.members, tuple(scores), best.predictions, best.threshold)
+
+
+def try_members(task: Task, examples: Sequence[Any], members: Mapping[str, Predictions], question: Question) -> Trial:
+    """All of these members together."""
+    combined = combine(question, list(members.values()))
+    threshold = task.choose_threshold(examples, combined)
+    decided = task.decide(combined, threshold)
+    return Trial(tuple(members), task.score(examples, decided)[task.metric], decided, threshold)
 
 
 def find_best(trials: Iterable[Trial]) -> Trial:

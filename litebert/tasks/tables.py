@@ -39,6 +39,7 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None, *, allow_
     With `allow_short`, the cells that a row lacks at its end are None.
     """
     kind, _ = split_suffix(str(path))
+    require(is_url(path) or local_path(path).is_file(), f"{path} is no file; correct the path")
     require(kind in FORMATS, f"{path} does not end in a known suffix ({list_suffixes()}); rename or convert it")
     rows = FORMATS[kind](path, read_lines(path), columns, allow_short)
     first = next(rows, None)

@@ -8,8 +8,10 @@ import io
 import random
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,27 +102,47 @@ def train_unigram(lines: list[str], config: VocabularyConfig) -> bytes:
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         rules = write_rules(character_map(config.normalization, cased=config.keeps_case), Path(folder, "rules.tsv"))
+        train = partial(
+            SentencePieceTrainer.Train,
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=config.size,
+            character_coverage=config.character_coverage,
+            normalization_rule_tsv=str(rules),
+            pad_id=0,
+            unk_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=list(SPECIAL_PIECES[2:]),
+            num_threads=config.num_threads,
+            minloglevel=2,
+        )
         try:
-            SentencePieceTrainer.Train(
-                sentence_iterator=iter(lines),
-                model_writer=model,
-                model_type="unigram",
-                vocab_size=config.size,
-                character_coverage=config.character_coverage,
-                normalization_rule_tsv=str(rules),
-                pad_id=0,
-                unk_id=1,
-                bos_id=-1,
-                eos_id=-1,
-                control_symbols=list(SPECIAL_PIECES[2:]),
-                num_threads=config.num_threads,
-                minloglevel=2,
-            )
+            run_interruptibly(train)
         except RuntimeError as error:
             raise explain(error, config) from None
     # The model names the file that its rules came from. A message of protobuf continued by another takes its values, so
     # this one's empty name makes two trainings equal; the rules themselves stay.
     return change_scores(bytes(load_model(model.getvalue() + EMPTY_RULES_NAME).serialized_model_proto()), round_score)
+
+
+def run_interruptibly(work: Callable[[], object]) -> None:
+    """Does work that is all in another language, and heeds no interrupt, beside a thread that does."""
+    failures: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if failures:
+        raise failures[0]
 
 
 def round_score(piece: str, score: float) -> float:

@@ -130,10 +130,13 @@ class Vocabulary:
 def open_vocabulary(path: str | Path) -> Vocabulary:
     """The vocabulary of a model folder, or of one file: spiece.model under any name, tokenizer.json or vocab.txt."""
     path = Path(path)
-    require(path.exists(), f"{path} does not exist; name a folder with a vocabulary, or its file")
+    require(path.exists(), f"{path} does not exist; name a folder with a vocabulary, such as a model's, or its file")
     file = find_file(path) if path.is_dir() else path
-    if file is None or file.suffix not in OPENERS:
-        raise UserError(f"{path} has no vocabulary; put its spiece.model, tokenizer.json or vocab.txt there")
+    if file is None:
+        found = (path / "model").is_dir() and find_file(path / "model")
+        advice = f"name {path / 'model'}" if found else "put its spiece.model, tokenizer.json or vocab.txt there"
+        raise UserError(f"{path} has no vocabulary; {advice}")
+    require(file.suffix in OPENERS, f"{path} is no vocabulary; name a {', a '.join(OPENERS)} file, or a folder")
     settings = file.with_name("tokenizer_config.json")
     return OPENERS[file.suffix](file, read_json(settings) if settings.is_file() else {})
 

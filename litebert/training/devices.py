@@ -62,7 +62,7 @@ KINDS: dict[str, Device] = {
 OTHER_NAMES = {"a100": "a100-40", "tpu-v3-core": "tpu-v3"}
 
 
-def find_device(kind: str, precision: Literal["fp32", "bf16"]) -> tuple[str, Device]:
+def look_up_device(kind: str, precision: Literal["fp32", "bf16"]) -> tuple[str, Device]:
     """A device by its name, if it has the precision."""
     name = OTHER_NAMES.get(kind, kind)
     if name not in KINDS:

@@ -1,25 +1,15 @@
-"""What a run is and on what it was made, to tell why two runs differ."""
+"""On what a run was made, to tell why two runs differ."""
 
-import dataclasses
 import os
 import platform
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from litebert import __version__
-from litebert.files import write_json_file
 from litebert.training.parallel import Ranks
-
-
-def write_description(run: Path, config: Any, data: Mapping[str, Any], ranks: Ranks) -> None:
-    """What a run is. The config comes last: where it is, the run has begun."""
-    contents = {"data": data, "environment": describe_environment(ranks), "config": dataclasses.asdict(config)}
-    for name, content in contents.items():
-        write_json_file(run / f"{name}.json", content)
 
 
 def describe_environment(ranks: Ranks) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How long a step takes here, and what this machine can do at best, found in a few seconds."""
 
 import copy
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -56,6 +57,17 @@ def time_evaluation(training: Training, ranks: Ranks) -> float:
         start = time.perf_counter()
         training.evaluate(training.model, 0)
     return ranks.add_up([time.perf_counter() - start])[0] / ranks.num_ranks
+
+
+@functools.cache
+def find_peak() -> float:
+    """Measured once: runs that follow each other may be shorter than measuring."""
+    return measure_peak()
+
+
+def peak_of(ranks: Ranks, precision: str) -> float | None:
+    """What all ranks can do at best, where that can be measured: in fp32 on processors."""
+    return find_peak() * ranks.num_ranks if ranks.device.type == "cpu" and precision == "fp32" else None
 
 
 def measure_peak(seconds: float = 0.3) -> float:

@@ -78,7 +78,7 @@ def test_help_does_not_wait_for_torch() -> None:
         (("inspect",), "see litebert inspect --help"),
         (("inspect", "nowhere"), "nowhere is not a folder"),
         (("convert", "albert-nan", "x"), "did you mean 'albert-nano'"),
-        (("convert", "no/where", "x"), "no/where does not exist"),
+        (("convert", "no/where", "x"), "no/where is no folder, no checkpoint and no preset"),
         (("fill-mask", "nowhere", "a [MASK]"), "nowhere does not exist"),
         (("fill-mask", "nowhere", "no blank"), "has no [MASK]"),
         (("fill-mask", "nowhere", "a [MASK]", "--top", "0"), "--top is 0"),

@@ -88,8 +88,8 @@ def test_a_model_that_tags_or_answers_is_not_given_a_text(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ([], "there is nothing to predict; give either --text or --data"),
-        (["--text", "it is", "--data", "nowhere"], "there is nothing to predict; give either --text or --data"),
+        ([], "there is nothing to predict; give --text or --data"),
+        (["--text", "it is", "--data", "nowhere"], "there is both a text and data to predict"),
         (["--text", " "], "--text is empty; give some"),
         (["--data", "nowhere"], "there is no place for the predictions; name a folder with --out"),
         (["--data", "nowhere", "--out", "out"], "nowhere does not exist; correct the path"),

@@ -261,6 +261,15 @@ def test_a_corpus_is_never_overwritten(
     assert contents(tmp_path / "out") == before
 
 
+def test_a_folder_with_another_vocabulary_is_left_as_it_is(text: Path, vocabulary: Path, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "vocab.txt").write_text("\n".join([*PIECES, "new"]) + "\n")
+    before = contents(tmp_path / "model")
+    with pytest.raises(UserError, match="vocab.txt is of another vocabulary than --vocab's; choose another --out"):
+        make(text, vocabulary, tmp_path / "model")
+    assert contents(tmp_path / "model") == before
+
+
 def test_text_without_a_token_and_impossible_parts_are_refused(vocabulary: Path, tmp_path: Path) -> None:
     text = write_text(tmp_path / "text", ["\u200b"], num_files=1)
     with pytest.raises(UserError, match="no sentence with a token in it"):

@@ -159,15 +159,14 @@ def test_a_run_that_stops_while_it_grows_leaves_the_depth_that_it_has_reached(
 def test_lines_of_one_sentence_have_no_pairs_within_paragraphs(
     config: PretrainConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = "\n\n".join(
-        "\n".join(f"{WORDS[(d + n) % len(WORDS)]} {WORDS[d % len(WORDS)]}." for n in range(9)) for d in range(60)
-    )
-    corpus = str(build_text_corpus(tmp_path / "lines", text))
+    documents = ["\n".join(f"{WORDS[(d + n) % 14]} {WORDS[d % 14]}." for n in range(9)) for d in range(60)]
+    corpus = str(build_text_corpus(tmp_path / "lines", "\n\n".join(documents)))
     with pytest.raises(UserError, match="has two sentences in 0.0% of its paragraphs' windows: .* --windows document"):
         prepare(replace(config, corpus=corpus), tmp_path / "run", Ranks())
     prepare(replace(config, corpus=corpus, pairs=PairConfig(length=32)), tmp_path / "run", Ranks())
     assert "little is learned" not in caplog.text
-    corpus = str(build_text_corpus(tmp_path / "few", text + f"\n{WORDS[0]}. {WORDS[1].capitalize()}."))
+    more = "\nThe fox sees a big dog. The old bird hears it.\n\n"
+    corpus = str(build_text_corpus(tmp_path / "few", more.join(documents)))
     prepare(replace(config, corpus=corpus), tmp_path / "run", Ranks())
     assert "little is learned of sop pairs; give --windows document" in caplog.text
 

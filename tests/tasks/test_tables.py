@@ -105,7 +105,7 @@ def test_what_is_no_table_is_named_with_its_line(tmp_path: Path, name: str, cont
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="a.tsv does not exist; correct the path"):
+    with pytest.raises(UserError, match="a.tsv is no file; correct the path"):
         list(read_table(tmp_path / "a.tsv"))
     with pytest.raises(UserError, match="nowhere does not exist; correct the path"):
         find_split(tmp_path / "nowhere", "train")

@@ -1,5 +1,7 @@
 import hashlib
 import re
+import signal
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from litebert.text.unigram import (
     SPECIAL_PIECES,
     VocabularyConfig,
     cut_lines,
+    run_interruptibly,
     sample_lines,
     train_unigram,
 )
@@ -21,6 +24,14 @@ from litebert.text.unigram import (
 
 def small(**changes: object) -> VocabularyConfig:
     return VocabularyConfig(**{"size": 400, "num_lines": 500, "num_threads": 2, **changes})  # type: ignore[arg-type]
+
+
+def test_an_interrupt_is_heeded_while_another_language_works() -> None:
+    done = threading.Event()
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptibly(lambda: done.wait(20))
+    done.set()
 
 
 def test_the_first_ids_are_alberts_and_no_piece_is_the_users(topics: list[str]) -> None:

@@ -168,11 +168,19 @@ def test_a_folder_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
         open_vocabulary(tmp_path)
 
 
+def test_a_run_s_folder_is_told_from_its_model_s(spiece: Path, tmp_path: Path) -> None:
+    shutil.copytree(spiece, tmp_path / "run" / "model")
+    with pytest.raises(UserError, match="run has no vocabulary; name .*run/model"):
+        open_vocabulary(tmp_path / "run")
+
+
 def test_a_path_that_is_no_vocabulary_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nowhere does not exist; name a folder with a vocabulary, or its file"):
+    with pytest.raises(
+        UserError, match="nowhere does not exist; name a folder with a vocabulary, such as a model's, or its file"
+    ):
         open_vocabulary(tmp_path / "nowhere")
     (tmp_path / "words.csv").write_text("a")
-    with pytest.raises(UserError, match="words.csv has no vocabulary; put its spiece.model, tokenizer.json or"):
+    with pytest.raises(UserError, match="words.csv is no vocabulary; name a .model, a .json, a .txt file, or a folder"):
         open_vocabulary(tmp_path / "words.csv")
 
 
