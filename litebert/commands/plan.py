@@ -39,7 +39,8 @@ def find_default(arguments: list[str]) -> Options:
 
 def run(options: Options) -> None:
     from litebert.display import print_json
-    from litebert.pretraining.plan import Request, make_plan
+    from litebert.pretraining.places import Request
+    from litebert.pretraining.plan import make_plan
 
     plan = make_plan(Request(options.settings, options.devices, options.kind, options.price))
     print_json(plan) if options.json else print_plan(plan)
