@@ -6,7 +6,6 @@ given functions for both, and does the rest.
 
 import dataclasses
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import UserError, require
-from litebert.files import write_file
-from litebert.tasks.tables import read_json, read_table
+from litebert.tasks.records import parse_number, read_records, write_records
 from litebert.tasks.task import (
+    SPLITS,
     Encoded,
     Limits,
     Prediction,
@@ -31,15 +30,14 @@ from litebert.tasks.task import (
     check_predicted,
     cut_pair,
     join_segments,
+    softmax,
 )
-from litebert.text.documents import split_suffix
 from litebert.text.vocabulary import Vocabulary
 
 Label = str | float | tuple[str, ...] | None
 Score = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
 """From what is right and what was predicted, in the same order."""
 
-SPLITS: Mapping[str, tuple[str, ...]] = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 NUM_SHOWN = 20
 
@@ -141,8 +139,7 @@ class ClassTask:
         """Ours, with the probabilities, and then what the leaderboard takes."""
         check_predicted(examples, predictions, at_least=len(examples))
         ours = folder / f"{self.name}-{split}.jsonl"
-        records = [self.write_record(example.id, predictions[example.id]) for example in examples]
-        write_file(ours, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
+        write_records(ours, (self.write_record(example.id, predictions[example.id]) for example in examples))
         return [ours, *(self.publish(folder, split, examples, predictions) if self.publish else [])]
 
     def write_record(self, id_: str, prediction: Prediction) -> dict[str, Any]:
@@ -250,21 +247,7 @@ def predict(output: NDArray[np.float64], question: Question) -> Prediction:
     if question.several:
         chosen = tuple(label for label, logit in zip(question.labels, output, strict=True) if logit > 0)
         return Prediction(chosen, tuple((0.5 + 0.5 * np.tanh(0.5 * output)).tolist()))
-    powers = np.exp(output - output.max())
-    return Prediction(question.labels[output.argmax()], tuple((powers / powers.sum()).tolist()))
-
-
-def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
-    """The place, the id, the answer and the probabilities of each prediction of a file."""
-    if split_suffix(str(path))[0] == ".json":
-        answers = read_json(path)
-        require(isinstance(answers, dict), f"{path}: a JSON {type(answers).__name__}, not an object of answers by id")
-        for id_, answer in answers.items():
-            yield f"{path}, {id_!r}", id_, answer, []
-        return
-    for row in read_table(path):
-        id_ = row.pick("index" if "index" in row.cells else "id")
-        yield row.place, str(id_), row.pick("prediction"), row.cells.get("probabilities", [])
+    return Prediction(question.labels[output.argmax()], tuple(softmax(output).tolist()))
 
 
 def parse_label(place: str, value: Any) -> str:
@@ -274,17 +257,6 @@ def parse_label(place: str, value: Any) -> str:
     label = "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
     require(label, f"{place}: the label is empty; fill it or leave the row out")
     return label
-
-
-def parse_number(place: str, value: Any) -> float:
-    """A number from a cell of a table; one that is none, or has no end, is refused."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise UserError(f"{place}: {value!r} is no number; correct it")
-    return number
 
 
 def describe_balance(examples: Sequence[Any], question: Question) -> dict[str, int]:

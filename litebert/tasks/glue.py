@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from litebert.config import UserError, require
 from litebert.files import write_file
-from litebert.tasks.classes import SPLITS, ClassTask, Examples, Label, Score, TextExample, parse_number, unknown_label
+from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, unknown_label
+from litebert.tasks.records import parse_number
 from litebert.tasks.scores import accuracy, f1, matthews, pearson, spearman
 from litebert.tasks.tables import Row, find_split, read_table
-from litebert.tasks.task import Predictions
+from litebert.tasks.task import SPLITS, Predictions
 from litebert.text.documents import HUB, import_datasets
 
 HUB_NAME = "nyu-mll/glue"

@@ -5,7 +5,6 @@ data is read as it is handed out (`train/middle/*.txt`, one object in each file)
 (`train/middle/all.txt`, one object on each line), or as one `train.jsonl` of both levels.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import nearest, require
-from litebert.files import exists, find_files, write_file
-from litebert.tasks.classes import parse_number, read_records
+from litebert.files import exists, find_files
+from litebert.tasks.records import parse_number, read_records, write_records
 from litebert.tasks.tables import is_folder, parse_object, read_lines
 from litebert.tasks.task import (
+    SPLITS,
     Encoded,
     Limits,
     Prediction,
@@ -30,6 +30,7 @@ from litebert.tasks.task import (
     check_ids,
     check_predicted,
     join_segments,
+    softmax,
 )
 from litebert.text.documents import DECOMPRESSORS
 from litebert.text.vocabulary import Vocabulary
@@ -39,7 +40,6 @@ LEVELS = ("middle", "high")
 LETTERS = ("A", "B", "C", "D")
 # RACE writes a blank as one underscore between spaces; other makers draw it longer.
 BLANK = re.compile(r"_+")
-SPLITS = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
 
 
 class ChoiceExample(NamedTuple):
@@ -119,9 +119,7 @@ class ChoiceTask:
         self, examples: Sequence[ChoiceExample], samples: Sequence[Sample], outputs: Sequence[Any], question: Question,
         limits: Limits,
     ) -> Predictions:  # fmt: skip
-        logits_QC = np.asarray(outputs, np.float64).reshape(-1, question.num_choices)
-        powers_QC = np.exp(logits_QC - logits_QC.max(axis=1, keepdims=True))
-        probabilities_QC = powers_QC / powers_QC.sum(axis=1, keepdims=True)
+        probabilities_QC = softmax(np.asarray(outputs, np.float64).reshape(-1, question.num_choices))
         return {
             examples[sample.example].id: Prediction(LETTERS[row.argmax()], tuple(row.tolist()))
             for sample, row in zip(samples[:: question.num_choices], probabilities_QC, strict=True)
@@ -150,8 +148,7 @@ class ChoiceTask:
         missing = [example.id for example in examples if example.id not in predictions]
         require(not missing, f"{len(missing)} questions have no prediction, such as {missing[:1]}; predict them too")
         path = folder / f"{self.name}-{split}.jsonl"
-        lines = [write_line(example.id, predictions[example.id]) for example in examples]
-        write_file(path, "".join(lines).encode())
+        write_records(path, (make_record(example.id, predictions[example.id]) for example in examples))
         return [path]
 
     def read_predictions(self, path: Path) -> Predictions:
@@ -168,11 +165,11 @@ class ChoiceTask:
         return predictions
 
 
-def write_line(id_: str, prediction: Prediction) -> str:
+def make_record(id_: str, prediction: Prediction) -> dict[str, Any]:
     record: dict[str, Any] = {"id": id_, "prediction": prediction.answer}
     if prediction.probabilities:
         record["probabilities"] = prediction.probabilities
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    return record
 
 
 def fill_blank(question: str, option: str) -> str:

@@ -19,6 +19,7 @@ from litebert.files import exists, write_file
 from litebert.tasks.answer_scores import Answers, find_best_thresholds, score_squad1, score_squad2
 from litebert.tasks.tables import find_split, read_json
 from litebert.tasks.task import (
+    SPLITS,
     Beam,
     Candidate,
     Encoded,
@@ -39,7 +40,6 @@ NUM_STARTS = 20
 """How many starts of an answer are weighed in each window, each with as many ends."""
 NUM_CANDIDATES = 20
 """How many answers of a question are kept."""
-SPLITS = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
 # Under which names a layout has what we need: SQuAD's, and that in which CMRC 2018 was handed out first.
 NAMES = {
     "context": ("context", "context_text"),

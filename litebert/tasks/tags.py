@@ -16,17 +16,12 @@ import numpy as np
 
 from litebert.batch import NO_LABEL
 from litebert.config import UserError, require
-from litebert.files import write_file
-from litebert.tasks.classes import (
-    SPLITS,
-    encode_texts,
-    read_records,
-    sort_names,
-    unknown_label,
-)
+from litebert.tasks.classes import encode_texts, sort_names, unknown_label
+from litebert.tasks.records import read_records, write_records
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
 from litebert.tasks.task import (
+    SPLITS,
     Encoded,
     Limits,
     Prediction,
@@ -124,8 +119,7 @@ class TagTask:
     ) -> list[Path]:
         check_predicted(examples, predictions, at_least=len(examples))
         path = folder / f"{self.name}-{split}.jsonl"
-        records = ({"id": example.id, "prediction": predictions[example.id].answer} for example in examples)
-        write_file(path, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
+        write_records(path, ({"id": e.id, "prediction": predictions[e.id].answer} for e in examples))
         return [path]
 
     def read_predictions(self, path: Path) -> Predictions:

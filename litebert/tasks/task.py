@@ -21,6 +21,8 @@ from litebert.text.vocabulary import Vocabulary
 
 Kind = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
 Ids = NDArray[np.int32]
+SPLITS: Mapping[str, tuple[str, ...]] = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
+"""Of a task that has one of each."""
 
 
 class Question(NamedTuple):
@@ -212,6 +214,12 @@ def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at
     if len(examples) - len(missing) < at_least:
         first = f"the first is {missing[0].id!r}, {missing[0].place}" if missing else "there are no examples"
         raise UserError(f"{len(missing)} of {len(examples)} examples have no prediction ({first}); predict this split")
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logits as shares of one, along the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def pack(samples: Sequence[Sample]) -> Batch:

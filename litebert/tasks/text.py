@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from litebert.config import check_fields, require
-from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, parse_label, parse_number, sort_names
+from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, parse_label, sort_names
+from litebert.tasks.records import parse_number
 from litebert.tasks.scores import (
     accuracy,
     f1,

@@ -1,0 +1,41 @@
+"""Predictions of any system as a file: a record for each, with its id, its answer, and maybe probabilities."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from litebert.config import UserError, require
+from litebert.files import write_file
+from litebert.tasks.tables import read_json, read_table
+from litebert.text.documents import split_suffix
+
+
+def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
+    """The place, the id, the answer and the probabilities of each prediction of a file."""
+    if split_suffix(str(path))[0] == ".json":
+        answers = read_json(path)
+        require(isinstance(answers, dict), f"{path}: a JSON {type(answers).__name__}, not an object of answers by id")
+        for id_, answer in answers.items():
+            yield f"{path}, {id_!r}", id_, answer, []
+        return
+    for row in read_table(path):
+        id_ = row.pick("index" if "index" in row.cells else "id")
+        yield row.place, str(id_), row.pick("prediction"), row.cells.get("probabilities", [])
+
+
+def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """JSON lines, which `read_records` reads."""
+    write_file(path, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
+
+
+def parse_number(place: str, value: Any) -> float:
+    """A number from a cell of a table; one that is none, or has no end, is refused."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{place}: {value!r} is no number; correct it")
+    return number
