@@ -119,7 +119,7 @@ def follow(reader: "Reader", sources: "Sequence[Source]", report: Callable[[int,
     """The documents of all sources; of every hundredth, the progress is told."""
     num_bytes = 0
     for number, document in enumerate(document for source in sources for document in reader.read(source)):
-        num_bytes += len(document)
+        num_bytes += len(document.encode(errors="replace"))
         if number % 100 == 0:
             report(reader.bytes_read, num_bytes)
         yield document

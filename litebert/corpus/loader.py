@@ -55,6 +55,21 @@ def open_mixture(parts: Sequence[str], split: Split = "train") -> tuple[list[Cor
     return corpora, weights
 
 
+def check_corpora(corpora: Sequence[Corpus], weights: Sequence[float]) -> None:
+    """Refuses corpora that cannot be mixed."""
+    require(corpora, "there is no corpus to make batches of; name one")
+    first = corpora[0]
+    for corpus in corpora[1:]:
+        require(
+            corpus.vocabulary.fingerprint == first.vocabulary.fingerprint,
+            f"{first.path} and {corpus.path} have different vocabularies; corpora of one mixture need the same",
+        )
+    require(
+        len(weights) == len(corpora),
+        f"there are {len(corpora)} corpora and {len(weights)} weights; give each corpus one",
+    )
+
+
 class Mixture:
     """Which corpus each position of the stream takes its sequence from, and how many it took before."""
 
@@ -105,22 +120,12 @@ class Loader:
         `num_threads` prepare batches ahead of time; with 0, a batch is made when it is asked for. `token_weights` say
         how readily each token is hidden; they may change between batches, so none is made ahead of time.
         """
-        require(corpora, "there is no corpus to make batches of; name one")
-        first = corpora[0]
-        for corpus in corpora[1:]:
-            require(
-                corpus.vocabulary.fingerprint == first.vocabulary.fingerprint,
-                f"{first.path} and {corpus.path} have different vocabularies; corpora of one mixture need the same",
-            )
+        check_corpora(corpora, weights)
         require(0 <= rank < num_ranks, f"the rank is {rank} of {num_ranks}; it must be from 0 to {num_ranks - 1}")
         require(
             0 <= state.seed < 1 << 63 and min(state) >= 0, f"the state is {tuple(state)}; it has numbers from 0 to 2^63"
         )
         require(num_threads >= 0, f"the number of threads is {num_threads}; it must be at least 0")
-        require(
-            len(weights) == len(corpora),
-            f"there are {len(corpora)} corpora and {len(weights)} weights; give each corpus one",
-        )
         require(
             num_sequences > 0 and num_sequences % num_ranks == 0,
             f"a batch has {num_sequences} sequences and there are {num_ranks} ranks; make it a multiple",
@@ -131,7 +136,7 @@ class Loader:
         self.first_documents = np.cumsum([0, *(corpus.num_documents for corpus in corpora)])
         self.mixture = Mixture(weights, state.seed)
         self.masking = masking
-        self.vocabulary = first.vocabulary
+        self.vocabulary = corpora[0].vocabulary
         self.replacements = np.flatnonzero(~self.vocabulary.is_special)
         self.seed = state.seed
         self.share = slice(rank * num_sequences // num_ranks, (rank + 1) * num_sequences // num_ranks)

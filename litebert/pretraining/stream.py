@@ -53,19 +53,17 @@ class Stream:
     def open_stage(self, stage: Stage, step: int) -> Loader:
         """The loader of a stage, at the place where a step of it begins."""
         position = stage.first_sequence + (step - stage.first_step) * stage.num_sequences
-        loader = Loader(
+        return Loader(
             self.corpora,
             replace(self.pairs, length=stage.length),
             self.masking,
             num_sequences=stage.num_sequences,
             weights=self.weights,
-            state=State(seed=self.seed),
+            state=State(seed=self.seed, position=position),
             rank=self.ranks.rank,
             num_ranks=self.ranks.num_ranks,
             token_weights=None if self.hard_tokens is None else self.hard_tokens.weights,
         )
-        loader.position = position
-        return loader
 
     def begin_step(self, model: Model, step: int) -> str | None:
         """Sets the model's depth, and renews what is known of hard tokens; says what has changed."""

@@ -60,14 +60,7 @@ def settle_plan(
     All that decides what comes out is written with them, and is refused when it is another later; tasks may be added.
     """
     folder, base = out / study.name, questions.base
-    settings = json.loads(
-        json.dumps(
-            base.fixed
-            | {"evaluation_sequences": base.evaluation_sequences}
-            | {"data": describe_data(base.corpora, questions.corpora)}
-            | {"finetune_epochs": config.finetune_epochs, "finetune_examples": config.finetune_examples}
-        )
-    )
+    settings = describe_settings(questions, config)
     has_begun = (folder / PLAN).exists()
     ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
     if not has_begun:
@@ -78,10 +71,31 @@ def settle_plan(
         begun = Plan(command=command, settings=settings, steps=steps, tasks={}, budget=budget)
         ranks.do_first(lambda: begin_plan(folder, begun))
     plan = read_plan(folder)
+    check_plan(plan, settings, variants, config, folder)
+    plan = replace(plan, tasks=plan.tasks | config.task_folders)
+    ranks.do_first(lambda: write_plan(folder, plan))
+    return plan
+
+
+def describe_settings(questions: Questions, config: StudyConfig) -> dict[str, Any]:
+    """All that decides what comes out, but for the steps and the tasks, as JSON has it."""
+    base = questions.base
+    settings = base.fixed | {
+        "evaluation_sequences": base.evaluation_sequences,
+        "data": describe_data(base.corpora, questions.corpora),
+        "finetune_epochs": config.finetune_epochs,
+        "finetune_examples": config.finetune_examples,
+    }
+    return json.loads(json.dumps(settings))
+
+
+def check_plan(
+    plan: Plan, settings: Mapping[str, Any], variants: Sequence[Variant], config: StudyConfig, folder: Path
+) -> None:
+    """Refuses to go on with a study that was begun otherwise; tasks may be added."""
     refuse_changes(settings, plan.settings, folder, kind="study", option="--out")
-    refuse_changes(
-        plan.tasks | config.task_folders, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out"
-    )
+    tasks = plan.tasks | config.task_folders
+    refuse_changes(tasks, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out")
     require(
         list(plan.steps) == [variant.name for variant in variants],
         f"{folder} was begun with other variants, by another version; start a new --out",
@@ -91,9 +105,6 @@ def settle_plan(
         f"the budget is {config.budget}; {folder} was begun with {plan.budget}, from which its steps follow: "
         "give that, or start a new --out",
     )
-    plan = replace(plan, tasks=plan.tasks | config.task_folders)
-    ranks.do_first(lambda: write_plan(folder, plan))
-    return plan
 
 
 def choose_steps(
