@@ -32,7 +32,7 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
     from litebert.display import print_json, print_table
-    from litebert.finetuning.evaluation import is_labelled, open_finetuned
+    from litebert.finetuning.evaluation import open_finetuned
     from litebert.training.allocator import keep_freed_memory
 
     require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
@@ -42,7 +42,8 @@ def run(options: Options) -> None:
     for name in (options.split,) if options.split else asked.task.splits["dev"] or asked.task.splits["test"]:
         split = asked.read(options.data, name, options.examples)
         require(
-            is_labelled(split.examples), f"{name} of {options.data} has no labels to score by; use litebert predict"
+            asked.task.is_labelled(split.examples),
+            f"{name} of {options.data} has no labels to score by; use litebert predict",
         )
         has_none = asked.stored.threshold is None
         result = asked.evaluate(split, fits_threshold=has_none and name in asked.task.splits["dev"])

@@ -83,23 +83,15 @@ class Finetuned(NamedTuple):
         limits, threshold = self.stored.limits, self.stored.threshold
         outputs = ask(self.model, split.encoded.samples, self.question.kind)
         predictions = self.task.decode(split.examples, split.encoded.samples, outputs, self.question, limits)
-        labelled = is_labelled(split.examples)
+        labelled = self.task.is_labelled(split.examples)
         if fits_threshold and labelled:
             threshold = self.task.choose_threshold(split.examples, predictions)
-        needs_one = getattr(self.task, "has_unanswerable", False)
         require(
-            threshold is not None or not needs_one, "there is no threshold of no answer; choose one with --threshold"
+            threshold is not None or not self.task.has_unanswerable,
+            "there is no threshold of no answer; choose one with --threshold",
         )
         predictions = self.task.decide(predictions, threshold)
         return Evaluated(predictions, self.task.score(split.examples, predictions) if labelled else {}, threshold)
-
-
-def is_labelled(examples: Sequence[Any]) -> bool:
-    """Whether it is known of all what is right; the kinds of examples have it under names of their own."""
-    if hasattr(examples[0], "answers"):  # questions about paragraphs: that none is known may be the answer
-        return any(example.answers or example.is_impossible for example in examples)
-    name = next(name for name in ("label", "tags", "answer") if hasattr(examples[0], name))
-    return all(getattr(example, name) is not None for example in examples)
 
 
 def draw(examples: Sequence[Any], most: int | None) -> Sequence[Any]:
@@ -135,7 +127,7 @@ def open_finetuned(
         question = question._replace(labels=stored.labels, several=stored.several)
     found = find_task(stored.task, stored.columns, data)
     check_question(found, question, path)
-    finetuned = Finetuned(model, vocabulary, with_labels(found, question), question, stored)
+    finetuned = Finetuned(model, vocabulary, found.with_labels(question.labels), question, stored)
     check_model(finetuned, path)
     return finetuned
 
@@ -165,11 +157,6 @@ def head_of(question: Question, dropout: float) -> HeadConfig:
     num_classes = question.num_classes if question.kind in ("classes", "token_classes") else 2
     labels, several = question.labels, question.several
     return HeadConfig(kind=question.kind, num_classes=num_classes, dropout=dropout, labels=labels, several=several)
-
-
-def with_labels(task: Task, question: Question) -> Task:
-    """A task that takes its labels from the data takes them from the model, once it has one."""
-    return cast(Any, task).with_labels(question.labels) if hasattr(task, "with_labels") and question.labels else task
 
 
 def check_question(task: Task, question: Question, path: object) -> None:

@@ -19,9 +19,7 @@ from litebert.finetuning.evaluation import (
     check_model,
     draw,
     head_of,
-    is_labelled,
     read_task_file,
-    with_labels,
 )
 from litebert.finetuning.selection import lower_rate
 from litebert.models.encoder import sharing_map
@@ -30,7 +28,7 @@ from litebert.models.heads import POOLED_KINDS, Model, make_head
 from litebert.presets import read_changes
 from litebert.tasks.classes import describe_balance
 from litebert.tasks.registry import find_task
-from litebert.tasks.task import Question, Sample
+from litebert.tasks.task import Question, Sample, Task
 from litebert.text.vocabulary import open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.optimizer import find_depth
@@ -71,9 +69,11 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     task = find_task(config.task, config.columns, config.data)
     require(task.splits["train"], f"{config.task} is a test alone; fine-tune for a task that has data to learn from")
     train_examples = draw(task.read(config.data, task.splits["train"][0]), config.train_examples)
-    require(is_labelled(train_examples), f"the examples of {config.data} have no labels; there is nothing to learn")
+    require(
+        task.is_labelled(train_examples), f"the examples of {config.data} have no labels; there is nothing to learn"
+    )
     question = task.ask(train_examples)
-    task = with_labels(task, question)
+    task = task.with_labels(question.labels)
     vocabulary = open_vocabulary(find_folder(Path(config.init)))
     model = make_model(config, question)
     stored = TaskFile(
@@ -87,7 +87,7 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     check_segments(model, samples, config.init)
     require(samples, f"nothing can be learned from the {len(train_examples):,} examples of {config.data}; mend them")
     dev = [asked.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]
-    check_dev(dev, train_examples, config.data)
+    check_dev(task, dev, train_examples, config.data)
     data = describe_data(train_examples, dev)
     check_data(run, data, "data")
     rate = lower_rate(config.learning_rate, count_stuck(run))
@@ -97,10 +97,10 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     return Prepared(config, asked, samples, dev, schedule, data, notes, describe_balance(train_examples, question))
 
 
-def check_dev(dev: Sequence[Split], train_examples: Sequence[Any], data: str) -> None:
+def check_dev(task: Task, dev: Sequence[Split], train_examples: Sequence[Any], data: str) -> None:
     """Refuses examples that cannot choose a model: those without labels, and those that it learns from."""
     for split in dev:
-        require(is_labelled(split.examples), f"{split.name} of {data} has no labels; it cannot choose a model")
+        require(task.is_labelled(split.examples), f"{split.name} of {data} has no labels; it cannot choose a model")
         files = {PLACE.sub("", examples[0].place) for examples in (split.examples, train_examples)}
         require(len(files) == 2, f"{data} is one file for train and {split.name}; give the folder that holds both")
 

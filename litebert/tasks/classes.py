@@ -81,6 +81,9 @@ class ClassTask:
         check_ids(examples)
         return examples
 
+    def is_labelled(self, examples: Sequence[TextExample]) -> bool:
+        return all(example.label is not None for example in examples)
+
     def ask(self, examples: Sequence[TextExample]) -> Question:
         if self.kind == "number":
             return Question("classes")
@@ -91,8 +94,8 @@ class ClassTask:
         return Question("classes", labels, several=self.kind == "several")
 
     def with_labels(self, labels: tuple[str, ...]) -> "ClassTask":
-        """The task with the labels that a model knows: written predictions can name them then."""
-        return dataclasses.replace(self, labels=labels)
+        """Written predictions can name them then."""
+        return dataclasses.replace(self, labels=labels) if labels else self
 
     def encode(
         self, examples: Sequence[TextExample], vocabulary: Vocabulary, question: Question, limits: Limits
@@ -115,6 +118,10 @@ class ClassTask:
     ) -> Predictions:  # fmt: skip
         ids = [examples[sample.example].id for sample in samples]
         return {id_: predict(np.asarray(output, float), question) for id_, output in zip(ids, outputs, strict=True)}
+
+    @property
+    def has_unanswerable(self) -> bool:
+        return False
 
     def choose_threshold(self, examples: Sequence[TextExample], predictions: Predictions) -> float | None:
         return None

@@ -92,8 +92,14 @@ class ChoiceTask:
             require(example.level, f"{example.place}: no 'level', which {self.name} needs; say {' or '.join(LEVELS)}")
         return [example for example in examples if example.level in self.levels]
 
+    def is_labelled(self, examples: Sequence[ChoiceExample]) -> bool:
+        return all(example.answer is not None for example in examples)
+
     def ask(self, examples: Sequence[ChoiceExample]) -> Question:
         return Question(kind="choice", num_choices=len(LETTERS))
+
+    def with_labels(self, labels: tuple[str, ...]) -> "ChoiceTask":
+        return self
 
     def encode(
         self, examples: Sequence[ChoiceExample], vocabulary: Vocabulary, question: Question, limits: Limits
@@ -124,6 +130,10 @@ class ChoiceTask:
             examples[sample.example].id: Prediction(LETTERS[row.argmax()], tuple(row.tolist()))
             for sample, row in zip(samples[:: question.num_choices], probabilities_QC, strict=True)
         }
+
+    @property
+    def has_unanswerable(self) -> bool:
+        return False
 
     def choose_threshold(self, examples: Sequence[ChoiceExample], predictions: Predictions) -> float | None:
         return None

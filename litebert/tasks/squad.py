@@ -88,8 +88,15 @@ class SpanTask:
             raise UserError(f"{odd.place}: a question without an answer, which {self.name} does not have; use squad2")
         return examples
 
+    def is_labelled(self, examples: Sequence[SpanExample]) -> bool:
+        """That none is known may be the answer."""
+        return any(example.answers or example.is_impossible for example in examples)
+
     def ask(self, examples: Sequence[SpanExample]) -> Question:
         return Question("answerable_span" if self.has_unanswerable else "span")
+
+    def with_labels(self, labels: tuple[str, ...]) -> "SpanTask":
+        return self
 
     def encode(
         self, examples: Sequence[SpanExample], vocabulary: Vocabulary, question: Question, limits: Limits

@@ -61,11 +61,17 @@ class TagTask:
         check_ids(examples)
         return examples
 
+    def is_labelled(self, examples: Sequence[TagExample]) -> bool:
+        return all(example.tags is not None for example in examples)
+
     def ask(self, examples: Sequence[TagExample]) -> Question:
         labels = sort_names({tag for example in examples for tag in example.tags or ()})
         given = ", ".join(map(repr, labels)) or "none"
         require(len(labels) >= 2, f"the examples' tags are {given}; give at least 2 to tell apart")
         return Question("token_classes", labels)
+
+    def with_labels(self, labels: tuple[str, ...]) -> "TagTask":
+        return self
 
     def encode(
         self, examples: Sequence[TagExample], vocabulary: Vocabulary, question: Question, limits: Limits
@@ -94,6 +100,10 @@ class TagTask:
             best = np.asarray(logits_LC)[sample.token_labels != NO_LABEL].argmax(1)
             tags.setdefault(sample.example, []).extend(question.labels[number] for number in best)
         return {examples[number].id: Prediction(tuple(found)) for number, found in tags.items()}
+
+    @property
+    def has_unanswerable(self) -> bool:
+        return False
 
     def choose_threshold(self, examples: Sequence[TagExample], predictions: Predictions) -> float | None:
         return None

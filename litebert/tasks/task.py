@@ -161,8 +161,16 @@ class Task(Protocol):
         """The examples of one split of a folder, or of a file that is named itself."""
         ...
 
+    def is_labelled(self, examples: Sequence[Any]) -> bool:
+        """Whether it is known what is right, so that they can be learned from and scored."""
+        ...
+
     def ask(self, examples: Sequence[Any]) -> Question:
         """What is asked about examples like these, which are those to be trained on."""
+        ...
+
+    def with_labels(self, labels: tuple[str, ...]) -> "Task":
+        """The task with the labels that a model knows, where it takes them from the data."""
         ...
 
     def encode(self, examples: Sequence[Any], vocabulary: Vocabulary, question: Question, limits: Limits) -> Encoded:
@@ -175,6 +183,11 @@ class Task(Protocol):
     ) -> Predictions:  # fmt: skip
         """Predictions from one output for each sample: an array of logits by class, a number, an array of logits by
         token and class, one by token and {start, end}, or a `Beam`, by the kind of question."""
+        ...
+
+    @property
+    def has_unanswerable(self) -> bool:
+        """Whether some examples have no answer, which a threshold decides."""
         ...
 
     def choose_threshold(self, examples: Sequence[Any], predictions: Predictions) -> float | None:

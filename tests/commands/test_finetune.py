@@ -105,7 +105,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--data", ""], "there is no data; name the folder of the task's files with --data"),
+        (["--data", ""], "there is nothing between the quotes behind --data"),
         (["--data", "nowhere"], "nowhere does not exist; correct the path"),
         (["--init", ""], "there is no model to begin with; name its folder with --init"),
         (["--init", "nowhere"], "nowhere does not exist"),
