@@ -107,7 +107,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     [
         (["--data", ""], "there is nothing between the quotes behind --data"),
         (["--data", "nowhere"], "nowhere does not exist; correct the path"),
-        (["--init", ""], "there is no model to begin with; name its folder with --init"),
+        (["--init", ""], "there is nothing between the quotes behind --init"),
         (["--init", "nowhere"], "nowhere does not exist"),
         (["--task", "sst3"], "there is no task 'sst3' (did you mean 'sst2'?)"),
         (["--task", "ax"], "ax is a test alone; fine-tune for a task that has data to learn from"),
