@@ -38,7 +38,7 @@ def find_files(pattern: str | Path) -> dict[str, int]:
     """The files that a file, folder, wildcard pattern or URL names, in order, with their sizes in bytes.
 
     A folder stands for all files below it; names that begin with a dot are left out, since systems and editors hide
-    their own files there. A pattern stands for the files that match it, and `**` for folders at any depth.
+    their own files there. A pattern stands for what matches it, as in shells, and `**` for folders at any depth.
     """
     with explain(pattern, "found"):
         found = find_remote(str(pattern)) if is_url(pattern) else find_local(local_path(pattern))
@@ -53,9 +53,16 @@ def find_local(path: Path) -> dict[str, int]:
     # A name that exists is taken as it stands, also if it has brackets in it.
     if has_wildcard(str(path)) and not path.exists():
         literal = next(parent for parent in path.parents if not has_wildcard(str(parent)))
-        matches = literal.glob(str(path.relative_to(literal)))
-        return {str(file): measure(file) for file in matches if file.is_file()}
+        pattern = path.relative_to(literal)
+        matches = [file for file in literal.glob(str(pattern)) if file.is_file()]
+        if not is_hidden(pattern):  # as in shells, what begins with a dot must be asked for
+            matches = [file for file in matches if not is_hidden(file.relative_to(literal))]
+        return {str(file): measure(file) for file in matches}
     return {str(path): measure(path)}
+
+
+def is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def measure(file: Path) -> int:

@@ -13,7 +13,7 @@ from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import Encoder, EncoderConfig, sharing_map
 from litebert.models.heads import PRETRAINING, Model
-from litebert.training.losses import pretraining_loss
+from litebert.training.losses import Pretraining, mean_loss
 
 CONFIG = EncoderConfig(
     vocab_size=61, embedding_size=16, hidden_size=32, num_layers=3, num_heads=4, feed_forward_size=64, num_positions=40,
@@ -118,7 +118,7 @@ def test_attention_maps_are_those_that_attention_uses() -> None:
 
 def loss_and_gradients(model: Model, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
     model.zero_grad()
-    loss = pretraining_loss(model, batch)
+    loss = mean_loss(Pretraining(), model, batch)
     loss.backward()
     return loss.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
