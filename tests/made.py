@@ -27,7 +27,7 @@ def draw_sentences(words: list[str], space: str, stop: str, number: int) -> list
     random = np.random.default_rng(0)
     letters = list("".join(words))
     made = [*words, *("".join(random.choice(letters, random.integers(3, 9))) for _ in range(2 * number))]
-    return [space.join(random.choice(made, 12)) + stop for _ in range(number)]
+    return [space.join(random.choice(made, 12)).capitalize() + stop for _ in range(number)]
 
 
 ENGLISH = draw_sentences(["return", "a", "new", "object", "for", "each", "name", "in", "the", "list"], " ", ".", 5000)
@@ -49,6 +49,7 @@ def make_workplace(folder: Path) -> None:
     demo, config = folder / "demo", VocabularyConfig(size=200)
     write_vocabulary(train_unigram(ENGLISH[:500], config), config, demo / "vocab")
     build_corpus(find_sources([folder / "books"]), demo / "vocab", demo / "corpus", BuildConfig(), num_workers=0)
+    shutil.copy(folder / "books" / "text.txt", demo / "text.txt")
     torch.manual_seed(0)
     write_model(Model(replace(albert_nano(), vocab_size=config.size), PRETRAINING), demo / "albert" / "model")
     copy_vocabulary(demo / "vocab", demo / "albert" / "model")
@@ -68,6 +69,7 @@ def write_tasks(folder: Path) -> None:
     for split in ("train", "dev", "test"):
         write_rows(folder / "chnsenticorp" / f"{split}.tsv", "\t", ("label", "text_a"), chinese)
         write_rows(folder / "reviews" / f"{split}.csv", ",", ("review", "stars", "helpful", "topics"), reviews)
+        write_rows(folder / "demo" / "kinds" / f"{split}.csv", ",", ("docstring", "kind"), english)
         write_rows(folder / "names" / f"{split}.tsv", "\t", ("words", "tags"), 8 * [("a new list", "O B-X I-X")])
     question = {"id": "1", "question": "What?", "answers": [{"text": "new", "answer_start": 2}], "is_impossible": False}
     squad = {"version": "v2.0", "data": [{"paragraphs": [{"context": "A new list.", "qas": [question]}]}]}
