@@ -47,8 +47,10 @@ body { font: 16px/1.6 system-ui, "Noto Sans CJK SC", sans-serif; color: var(--in
   max-width: 68rem; margin: 2.5rem auto; padding: 0 1.2rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin: 2.8rem 0 .3rem; } h2 small { color: var(--soft); }
 p { margin: .4rem 0; } .soft, caption, figcaption { color: var(--soft); font-size: .9rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding: .2rem .45rem; }
+th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th { font-size: .85rem; color: var(--soft); font-weight: 600; } td:first-child, th:first-child { text-align: left; }
 tr:nth-child(even) td { background: var(--band); }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; color: var(--ink); }

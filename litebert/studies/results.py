@@ -183,7 +183,7 @@ def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result
     measures = [*study.measures, *tasks, *(["downstream"] if len(tasks) > 1 else [])]
     values = {measure: gather(results, measure) for measure in measures}
     paper_measures = list(dict.fromkeys(name for variant in variants for name in variant.paper))
-    decisive, first = study.measures[0], variants[0].name
+    first = variants[0].name
     rows = []
     for variant in variants:
         own = [result for result in results if result.variant == variant.name]
@@ -199,7 +199,8 @@ def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result
         for measure in measures:
             found = list(values[measure].get(variant.name, {}).values())
             row[MEASURES.get(measure, measure)] = show(measure, estimate(found)) if found else "-"
-        row[f"{MEASURES[decisive]}, from {first}"] = compare_with_first(decisive, values[decisive], first, variant.name)
+            if measure == study.measures[0]:
+                row[f"from {first}"] = compare_with_first(measure, values[measure], first, variant.name)
         for measure in paper_measures:
             row[f"paper: {MEASURES[measure]}"] = f"{variant.paper[measure]:.1f}" if measure in variant.paper else "-"
         rows.append(row)
