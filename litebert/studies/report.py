@@ -51,7 +51,7 @@ p { margin: .4rem 0; } .soft, caption, figcaption { color: var(--soft); font-siz
 table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: .2rem .45rem; }
 th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th { font-size: .85rem; color: var(--soft); font-weight: 600; } td:first-child, th:first-child { text-align: left; }
+th { font-size: .85rem; white-space: normal; color: var(--soft); font-weight: 600; } td:first-child, th:first-child { text-align: left; }
 tr:nth-child(even) td { background: var(--band); }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; color: var(--ink); }
 svg text { fill: currentColor; }
@@ -105,7 +105,7 @@ def study_section(folder: Path) -> str:
         f'<p class="soft">{html.escape(verdict)}</p>',
         to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
         *describe_baselines(study, results),
-        *(fold(f"{len(compared)} pairs that the paper orders", compared_table(compared)) if compared else []),
+        *(fold(f"pairs that the paper orders: {len(compared)}", compared_table(compared)) if compared else []),
         *study_figures(study, results, folder.parent),
         *fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
     ]
