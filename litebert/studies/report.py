@@ -51,7 +51,8 @@ p { margin: .4rem 0; } .soft, caption, figcaption { color: var(--soft); font-siz
 table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: .2rem .45rem; }
 th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th { font-size: .85rem; white-space: normal; color: var(--soft); font-weight: 600; } td:first-child, th:first-child { text-align: left; }
+th { font-size: .85rem; white-space: normal; color: var(--soft); font-weight: 600; }
+td:first-child, th:first-child { text-align: left; }
 tr:nth-child(even) td { background: var(--band); }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; color: var(--ink); }
 svg text { fill: currentColor; }
