@@ -35,6 +35,8 @@ ADVICE = {
     errno.EROFS: "choose a path that can be written",
 }
 """What to do about an error of the system, by its number."""
+OUT_OF_MEMORY = ("allocate memory", "out of memory")
+"""How torch says so, on a processor and on a GPU."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -81,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"litebert: {error.filename or 'output'}: {error.strerror or error}; {advice}", file=sys.stderr)
         sys.exit(2)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
             raise
         reason = on_one_line(str(error)).rpartition("] ")[2] or "none is left"
         print(f"litebert: out of memory ({reason}); take a smaller model or batch: see litebert plan", file=sys.stderr)

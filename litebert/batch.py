@@ -87,7 +87,10 @@ class Batch:
         segments: Sequence[Sequence[int]] | None = None,
         labels: Sequence[Any] | None = None,
     ) -> "Batch":
-        """Lays lists of token ids end to end; every token is in segment 0 unless `segments` says otherwise."""
+        """Lays lists of token ids end to end; every token is in segment 0 unless `segments` says otherwise.
+
+        `labels` are what is to be said of each sequence.
+        """
         require(
             labels is None or len(labels) == len(sequences),
             f"there are {len(sequences)} sequences and {len(labels or ())} labels; give each sequence one",

@@ -156,12 +156,14 @@ PRESETS: dict[str, Callable[[], EncoderConfig]] = {
 }  # fmt: skip
 
 
+def is_preset(name: str) -> bool:
+    return name in PRESETS or f"{name}-v2" in PRESETS
+
+
 def find_preset(name: str) -> EncoderConfig:
     """A preset's config; a name without a version means version 2."""
-    preset = PRESETS.get(name) or PRESETS.get(f"{name}-v2")
-    require(preset, f"there is no preset {name!r}{nearest(name, PRESETS)}")
-    assert preset is not None
-    return preset()
+    require(is_preset(name), f"there is no preset {name!r}{nearest(name, PRESETS)}")
+    return PRESETS[name if name in PRESETS else f"{name}-v2"]()
 
 
 def change_encoder(config: EncoderConfig, changes: Sequence[str]) -> EncoderConfig:

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast, get_args
 from litebert.config import nearest, read_config, read_json, require
 from litebert.corpus.pairs import PairConfig
 from litebert.finetuning.config import FinetuneConfig, Recipe
-from litebert.presets import LADDER, PRESETS
+from litebert.presets import LADDER, find_preset
 from litebert.pretraining.config import PretrainConfig, unsettle
 from litebert.tasks.task import Limits
 from litebert.training.loop import LoopConfig
@@ -45,7 +45,7 @@ def is_on_ladder(preset: str) -> bool:
 
 def find_recipe(preset: str) -> PretrainConfig:
     """The run that suits a preset."""
-    require(preset in PRESETS or f"{preset}-v2" in PRESETS, f"there is no preset {preset!r}{nearest(preset, PRESETS)}")
+    find_preset(preset)  # refuses what is none
     recipe: Callable[[str], PretrainConfig] = laptop if is_on_ladder(preset) else paper
     return recipe(preset)
 

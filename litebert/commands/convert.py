@@ -57,7 +57,7 @@ def open_source(options: Options) -> "Model":
     from litebert.models.folder import read_model
     from litebert.models.heads import PRETRAINING, Model
     from litebert.models.tensorflow import find_checkpoint
-    from litebert.presets import PRESETS, find_preset
+    from litebert.presets import PRESETS, find_preset, is_preset
 
     given = {"activation": options.activation, "num_heads": options.num_heads}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -65,7 +65,7 @@ def open_source(options: Options) -> "Model":
     if path.exists() or find_checkpoint(path) is not None:
         return read_model(path, **changes)
     require(
-        options.src in PRESETS or f"{options.src}-v2" in PRESETS,
+        is_preset(options.src),
         f"{options.src} is no folder, no checkpoint and no preset{nearest(options.src, PRESETS)}; correct it",
     )
     torch.manual_seed(options.seed)

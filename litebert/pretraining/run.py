@@ -106,6 +106,8 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     corpora, weights = open_mixture(config.corpora)
     data = describe_data(config.corpora, corpora)
     check_data(run, data, "corpora")
+    pairs = [Pairs(corpus, config.pairs, config.seed) for corpus in corpora]
+    check_pairs(pairs)
     model = make_model(config, corpora[0])
     stream = make_stream(config, model, corpora, weights, ranks)
     training = make_training(config, model, stream, open_held_out(config, corpora, weights), ranks)
@@ -114,8 +116,6 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
         stream = make_stream(config, model, corpora, weights, ranks)
         training = replace(training, schedule=make_schedule(config, config.steps), **connect(stream))
     config = settle(config, training.schedule)
-    pairs = [Pairs(corpus, config.pairs, config.seed) for corpus in corpora]
-    check_pairs(pairs)
     return Prepared(config, training, list(stream.stages), pairs, data)
 
 
@@ -157,16 +157,16 @@ def check_vocabulary(folder: Path, model: Model, corpus: Corpus) -> None:
 
 def check_pairs(pairs: Sequence[Pairs]) -> None:
     """Refuses to learn from pairs where there are none, and warns where there are few."""
-    for made in pairs:
-        share, config = made.paired_share(), made.config
-        advice = "give --windows document" if config.windows == "paragraph" else "build it of longer documents"
-        what = f"{made.corpus.path} has two sentences in {share:.1%} of its {config.windows}s' windows"
-        require(
-            share > 0 or not config.has_pairs,
-            f"{what}: there are no pairs to learn from; {advice}, or --objective none",
-        )
-        if config.has_pairs and share < FEW_PAIRS:
-            logger.warning("%s: little is learned of %s pairs; %s", what, config.objective, advice)
+    config = pairs[0].config
+    if not config.has_pairs:
+        return
+    shares = {made.corpus.path: made.paired_share() for made in pairs}
+    fewest = min(shares, key=shares.__getitem__)
+    what = f"{fewest} has two sentences in {shares[fewest]:.1%} of its {config.windows}s' windows"
+    advice = "give --windows document" if config.windows == "paragraph" else "build it of longer documents"
+    require(any(shares.values()), f"{what}: there are no pairs to learn from; {advice}, or --objective none")
+    if shares[fewest] < FEW_PAIRS:
+        logger.warning("%s: little is learned of %s pairs there; %s", what, config.objective, advice)
 
 
 def make_stream(

@@ -36,9 +36,8 @@ def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config
 
 def check_data(run: Path, data: Mapping[str, Any], what: str) -> None:
     """Refuses to go on with other data than a run began with."""
-    stored = run / "data.json"
     require(
-        not stored.exists() or read_json(stored) == data,
+        not (run / "config.json").exists() or read_json(run / "data.json") == data,
         f"the {what} of {run} have changed since it began; restore them, or start a new --run",
     )
 

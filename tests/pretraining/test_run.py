@@ -168,7 +168,7 @@ def test_lines_of_one_sentence_have_no_pairs_within_paragraphs(
     more = "\nThe fox sees a big dog. The old bird hears it.\n\n"
     corpus = str(build_text_corpus(tmp_path / "few", more.join(documents)))
     prepare(replace(config, corpus=corpus), tmp_path / "run", Ranks())
-    assert "little is learned of sop pairs; give --windows document" in caplog.text
+    assert "little is learned of sop pairs there; give --windows document" in caplog.text
 
 
 def test_the_minutes_become_steps_that_are_kept(config: PretrainConfig, tmp_path: Path) -> None:
