@@ -77,7 +77,8 @@ class Answers(NamedTuple):
     """What a model says of one batch."""
 
     losses_P: Tensor
-    num_found_1: Tensor
+    num_found_X: Tensor
+    """How many of its tokens were found."""
     pair_logits_BC: Tensor | None
     pair_labels_B: Tensor
     pooled_BD: Tensor | None
@@ -91,14 +92,14 @@ def measure(model: Model, batches: Iterable[Batch], *, keep_pooled: bool = False
     with evaluating(model):
         answers = [answer(model, batch.to(device), keep_pooled) for batch in batches]
     require(answers, "there is no batch to measure the model on; give it some held-out documents")
-    losses_P, num_found_N, pair_logits_BC, pair_labels_B, pooled_BD = map(join, zip(*answers, strict=True))
-    assert losses_P is not None and num_found_N is not None and pair_labels_B is not None
+    losses_P, num_found_X, pair_logits_BC, pair_labels_B, pooled_BD = map(join, zip(*answers, strict=True))
+    assert losses_P is not None and num_found_X is not None and pair_labels_B is not None
     pair_loss = float("nan")
     if pair_logits_BC is not None:
         pair_loss = float(F.cross_entropy(pair_logits_BC.double(), pair_labels_B, ignore_index=NO_LABEL))
     return Measured(
         masked_token_loss=float(losses_P.double().mean()),
-        masked_token_accuracy=float(num_found_N.sum() / losses_P.new_tensor(len(losses_P), dtype=torch.double)),
+        masked_token_accuracy=float(num_found_X.sum().double() / len(losses_P)),
         num_predicted=len(losses_P),
         pair_loss=pair_loss,
         pair_logits_BC=pair_logits_BC,
@@ -133,7 +134,7 @@ def answer(model: Model, batch: Batch, keep_pooled: bool) -> Answers:
     labels_B = torch.full((batch.num_sequences,), NO_LABEL) if batch.pair_labels_B is None else batch.pair_labels_B
     return Answers(
         losses_P=tokens.losses.cpu(),
-        num_found_1=tokens.num_right[None].cpu(),
+        num_found_X=tokens.num_right[None].cpu(),
         pair_logits_BC=model.heads["pair"](features).float().cpu() if "pair" in model.heads else None,
         pair_labels_B=labels_B.cpu(),
         pooled_BD=features.pooled_BD.float().cpu() if keep_pooled and features.pooled_BD is not None else None,
