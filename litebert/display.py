@@ -4,7 +4,10 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -29,7 +32,16 @@ def print_table(rows: Rows, *, title: str | None = None, total: Mapping[str, Any
             table.add_section()
         table.add_row(*(Text(show(value)) for value in row.values()))
     wide = Console(width=10_000)
-    Console(width=Measurement.get(wide, wide.options, table).maximum).print(table)
+    print_rich(Console(width=Measurement.get(wide, wide.options, table).maximum), table)
+
+
+def print_rich(console: "Console", *parts: Any) -> None:
+    """What rich makes of some parts, by Python's own print: where the reader, such as `head`, has seen enough, rich
+    would exit with 1."""
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    print(captured.get(), end="")
 
 
 def show(value: Any) -> str:

@@ -174,10 +174,12 @@ def describe_epoch(pairs: "Pairs") -> dict[str, Any]:
 def show(options: Options) -> None:
     """Samples as a model would see them."""
     from rich.console import Console
+    from rich.rule import Rule
 
     from litebert.corpus.loader import Loader, State, open_mixture
     from litebert.corpus.masking import MaskingConfig
     from litebert.corpus.show import read_samples, to_page, to_terminal
+    from litebert.display import print_rich
     from litebert.files import write_file
 
     corpora, weights = open_mixture(options.mix or [f"{options.text[0]}=1"], options.split)
@@ -189,8 +191,7 @@ def show(options: Options) -> None:
     samples = read_samples(loader.make_batch(0), loader.vocabulary, options.objective)
     console = Console(highlight=False)
     for sample in samples[: 0 if options.html and not options.show else None]:
-        console.rule(f"{sample.label}: {sample.heading}")
-        console.print(to_terminal(sample))
+        print_rich(console, Rule(f"{sample.label}: {sample.heading}"), to_terminal(sample))
     if options.html:
         note = f"{options.objective} pairs of at most {options.length} tokens, seed {options.seed}."
         title = f"Samples of {' '.join(options.mix or options.text)}"

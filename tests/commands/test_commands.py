@@ -68,6 +68,15 @@ def test_help_does_not_wait_for_torch() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "litebert", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert listing.stdout is not None and listing.stderr is not None
+    listing.stdout.close()
+    assert listing.stderr.read() == b"" and listing.wait() == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
