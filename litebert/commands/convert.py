@@ -36,7 +36,7 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
     from litebert.models.folder import find_folder, write_model
-    from litebert.text.vocabulary import copy_vocabulary
+    from litebert.text.hub_tokenizer import copy_for_hub
 
     require(
         not any((options.dst / name).exists() for name in ("config.json", "model.safetensors")),
@@ -44,7 +44,7 @@ def run(options: Options) -> None:
     )
     model = open_source(options)
     write_model(model, options.dst)
-    copied = copy_vocabulary(find_folder(Path(options.src)), options.dst)
+    copied = copy_for_hub(find_folder(Path(options.src)), options.dst)
     heads = ", ".join(model.head_configs) or "none"
     print(f"{options.dst}: {sum(p.numel() for p in model.parameters()):,} parameters; heads: {heads}", end="; ")
     print("vocabulary: " + (", ".join(copied) or "none found beside the source"))

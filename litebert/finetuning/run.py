@@ -37,7 +37,7 @@ from litebert.finetuning.preparation import Prepared, count_stuck, prepare
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stream import Stream
 from litebert.models.folder import find_folder
-from litebert.text.vocabulary import copy_vocabulary
+from litebert.text.hub_tokenizer import copy_for_hub
 from litebert.training.answer_losses import Answering
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.parallel import Ranks
@@ -91,7 +91,7 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
 
     def keep(weights: Mapping[str, Tensor], result: Evaluated) -> None:
         write_weights(prepared.asked.model, weights, run / "model")
-        copy_vocabulary(find_folder(Path(config.init)), run / "model")
+        copy_for_hub(find_folder(Path(config.init)), run / "model")
         write_task_file(run / "model", replace(prepared.asked.stored, threshold=result.threshold))
 
     every = config.loop.evaluate_every or -(-schedule.steps // NUM_EVALUATIONS)

@@ -43,7 +43,8 @@ from litebert.pretraining.config import (
 )
 from litebert.pretraining.held_out import HeldOut
 from litebert.pretraining.stream import Stream
-from litebert.text.vocabulary import copy_vocabulary, find_file, open_vocabulary
+from litebert.text.hub_tokenizer import copy_for_hub
+from litebert.text.vocabulary import find_file, open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.costs import count_parameters
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
@@ -92,7 +93,7 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> Outcome:
 def write_result(prepared: Prepared, weights: Mapping[str, Tensor], folder: Path) -> None:
     """The model folder, with the vocabulary."""
     write_weights(prepared.training.model, weights, folder)
-    copy_vocabulary(fetch_vocabulary(prepared.pairs[0].corpus.path), folder)
+    copy_for_hub(fetch_vocabulary(prepared.pairs[0].corpus.path), folder)
 
 
 def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:

@@ -1,21 +1,31 @@
-"""A trained vocabulary as a folder that Hugging Face opens: spiece.model, tokenizer.json, tokenizer_config.json.
+"""A vocabulary as a folder that Hugging Face opens: spiece.model or vocab.txt, tokenizer.json, tokenizer_config.json.
 
-transformers would rebuild ALBERT's pipeline from spiece.model alone, with its own cleaning. tokenizer.json describes
-ours instead: the same scores, and the same map of characters, byte for byte, as in the SentencePiece model.
+transformers would rebuild ALBERT's pipeline from spiece.model alone, with its own cleaning, and takes an ALBERT's
+vocab.txt for nothing. tokenizer.json describes ours instead: the same scores, and the same map of characters, byte for
+byte, as in the SentencePiece model.
 """
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from litebert.config import require
 from litebert.files import write_file
-from litebert.text.normalize import NORMALIZATIONS, WORD_START
+from litebert.text.encoders import Encoder, SentencePieceEncoder, TokenizersEncoder
+from litebert.text.normalize import NORMALIZATIONS, WORD_START, normalize_albert
 from litebert.text.spiece import load_model, read_character_map
 from litebert.text.unigram import SPECIAL_PIECES, VocabularyConfig
-from litebert.text.vocabulary import OUR_KEY, VOCABULARY_FILES
+from litebert.text.vocabulary import (
+    MADE_KEY,
+    OUR_KEY,
+    VOCABULARY_FILES,
+    copy_vocabulary,
+    find_file,
+    open_vocabulary,
+    read_settings,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -41,8 +51,14 @@ def write_vocabulary(model: bytes, config: VocabularyConfig, folder: Path) -> No
     """Writes each file whole or not at all, and leaves none of another vocabulary beside them."""
     files = {
         "spiece.model": model,
-        "tokenizer.json": make_tokenizer(model, config).to_str(pretty=True).encode(),
-        "tokenizer_config.json": json.dumps(describe(config), indent=2).encode() + b"\n",
+        "tokenizer.json": make_tokenizer(model, list_normalizers(model, config)).to_str(pretty=True).encode(),
+        "tokenizer_config.json": encode_settings(
+            describe(SPECIAL_PIECES)
+            | {
+                "do_lower_case": not config.keeps_case,
+                OUR_KEY: {"normalization": config.normalization, "cased": config.keeps_case},
+            }
+        ),
     }
     for name, content in files.items():
         write_file(folder / name, content)
@@ -50,9 +66,48 @@ def write_vocabulary(model: bytes, config: VocabularyConfig, folder: Path) -> No
         (folder / name).unlink(missing_ok=True)
 
 
-def describe(config: VocabularyConfig) -> dict[str, Any]:
+def copy_for_hub(source: Path, target: Path) -> list[str]:
+    """Copies a vocabulary to a model's folder, and says under which names.
+
+    One of Google's, or a vocab.txt, which come alone, is given a tokenizer.json, so that transformers has our ids.
+    """
+    names = copy_vocabulary(source, target)
+    deciding = find_file(target) if names else None
+    if deciding is None or "tokenizer.json" in names:
+        return names
+    vocabulary = open_vocabulary(target)
+    special = [vocabulary.pieces[index] for index in vocabulary.special]
+    tokenizer = describe_pipeline(vocabulary.encoder, special)
+    if tokenizer is None:
+        return names
+    settings = read_settings(target) | describe(special) | {MADE_KEY: deciding.name}
+    # The settings first: they say that the other file still decides.
+    write_file(target / "tokenizer_config.json", encode_settings(settings))
+    write_file(target / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
+    return sorted({*names, "tokenizer.json", "tokenizer_config.json"})
+
+
+def describe_pipeline(encoder: Encoder, special: Sequence[str]) -> "Tokenizer | None":
+    """What an encoder does, for the library tokenizers; nothing for XLNet's, whose marks stand elsewhere."""
+    from tokenizers import Tokenizer
+
+    if isinstance(encoder, TokenizersEncoder):
+        return add_marks(Tokenizer.from_str(encoder.tokenizer.to_str()), special)
+    assert isinstance(encoder, SentencePieceEncoder)
+    prepare: Any = encoder.prepare
+    if prepare is None or prepare.func is not normalize_albert:
+        return None
+    model = bytes(encoder.processor.serialized_model_proto())
+    return make_tokenizer(model, list_google_normalizers(model, lower_case=prepare.keywords["lower_case"]))
+
+
+def encode_settings(settings: dict[str, Any]) -> bytes:
+    return json.dumps(settings, indent=2).encode() + b"\n"
+
+
+def describe(special: Iterable[str]) -> dict[str, Any]:
     """What transformers needs beside tokenizer.json. Unless the inputs are named, it leaves out the segments."""
-    pad, unknown, cls, sep, mask = SPECIAL_PIECES
+    pad, unknown, cls, sep, mask = special
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -61,27 +116,33 @@ def describe(config: VocabularyConfig) -> dict[str, Any]:
         "cls_token": cls,
         "sep_token": sep,
         "mask_token": mask,
-        "do_lower_case": not config.keeps_case,
         "clean_up_tokenization_spaces": False,
-        OUR_KEY: {"normalization": config.normalization, "cased": config.keeps_case},
     }
 
 
-def make_tokenizer(model: bytes, config: VocabularyConfig) -> "Tokenizer":
-    """The pipeline of a SentencePiece model, for the library tokenizers."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+def make_tokenizer(model: bytes, preparation: "Iterable[Normalizer]") -> "Tokenizer":
+    """The pipeline of a SentencePiece model with ALBERT's marks, for the library tokenizers."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     processor = load_model(model)
     scores = [(processor.IdToPiece(index), processor.GetScore(index)) for index in range(processor.GetPieceSize())]
     tokenizer = Tokenizer(models.Unigram(scores, unk_id=processor.unk_id()))
-    tokenizer.normalizer = normalizers.Sequence(list(list_normalizers(model, config)))
+    tokenizer.normalizer = normalizers.Sequence(list(preparation))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(WORD_START, prepend_scheme="always")
     tokenizer.decoder = decoders.Metaspace(WORD_START, prepend_scheme="always")
-    tokenizer.add_special_tokens([AddedToken(piece, normalized=False) for piece in SPECIAL_PIECES])
+    return add_marks(tokenizer, SPECIAL_PIECES)
+
+
+def add_marks(tokenizer: "Tokenizer", special: Sequence[str]) -> "Tokenizer":
+    """Tells a pipeline which pieces are marks, and where they stand: [CLS] first [SEP] second [SEP]."""
+    from tokenizers import AddedToken, processors
+
+    tokenizer.add_special_tokens([AddedToken(piece, normalized=False) for piece in special])
+    _, _, cls, sep, _ = special
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(piece, processor.PieceToId(piece)) for piece in ("[CLS]", "[SEP]")],
+        single=f"{cls}:0 $A:0 {sep}:0",
+        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+        special_tokens=[(piece, tokenizer.token_to_id(piece)) for piece in (cls, sep)],
     )
     return tokenizer
 
@@ -97,6 +158,20 @@ def list_normalizers(model: bytes, config: VocabularyConfig) -> "Iterator[Normal
         yield normalizers.Replace(pair, target)
     # It takes a letter and the accent upon it for one, and a capital's entry in the map would take the accent along.
     if not config.keeps_case:
+        yield normalizers.Lowercase()
+    yield normalizers.Precompiled(read_character_map(model))
+    yield normalizers.Replace(Regex(" {2,}"), " ")
+    yield normalizers.Strip()
+
+
+def list_google_normalizers(model: bytes, *, lower_case: bool) -> "Iterator[Normalizer]":
+    """Google's preparation for ALBERT, as `normalize_albert` has it, and the model's map behind it."""
+    from tokenizers import Regex, normalizers
+
+    yield normalizers.Replace(Regex(r"\s+"), " ")
+    yield normalizers.NFKD()
+    yield normalizers.StripAccents()
+    if lower_case:
         yield normalizers.Lowercase()
     yield normalizers.Precompiled(read_character_map(model))
     yield normalizers.Replace(Regex(" {2,}"), " ")

@@ -42,8 +42,9 @@ SPECIAL_NAMES = {
     "sep": ("[SEP]", "<sep>", "</s>"),
     "mask": ("[MASK]", "<mask>"),
 }
-# In tokenizer_config.json, what LiteBERT says of a vocabulary that it trained.
+# In tokenizer_config.json, what LiteBERT says of a vocabulary that it trained, and of a tokenizer.json that it made.
 OUR_KEY = "litebert"
+MADE_KEY = "litebert_made_from"
 
 
 class Special(NamedTuple):
@@ -137,16 +138,21 @@ def open_vocabulary(path: str | Path) -> Vocabulary:
         advice = f"name {path / 'model'}" if found else "put its spiece.model, tokenizer.json or vocab.txt there"
         raise UserError(f"{path} has no vocabulary; {advice}")
     require(file.suffix in OPENERS, f"{path} is no vocabulary; name a {', a '.join(OPENERS)} file, or a folder")
-    settings = file.with_name("tokenizer_config.json")
-    return OPENERS[file.suffix](file, read_json(settings) if settings.is_file() else {})
+    return OPENERS[file.suffix](file, read_settings(file.parent))
 
 
 def find_file(folder: Path) -> Path | None:
     """The file that decides a folder's ids. Whoever wrote both a spiece.model and a tokenizer.json made the second
     from the first; of a .model with another name, as some hub folders have, the tokenizer.json says how to use it."""
-    named = (folder / name for name in ("spiece.model", "tokenizer.json"))
+    source = "vocab.txt" if read_settings(folder).get(MADE_KEY) == "vocab.txt" else "spiece.model"
+    named = (folder / name for name in (source, "tokenizer.json"))
     others = (find_sentencepiece(folder), folder / "vocab.txt")
     return next((file for file in (*named, *others) if file is not None and file.is_file()), None)
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    file = folder / "tokenizer_config.json"
+    return read_json(file) if file.is_file() else {}
 
 
 def find_sentencepiece(folder: Path) -> Path | None:

@@ -8,7 +8,7 @@ import transformers
 from sentencepiece import SentencePieceProcessor
 
 from litebert.config import UserError
-from litebert.text.hub_tokenizer import require_free, write_vocabulary
+from litebert.text.hub_tokenizer import copy_for_hub, require_free, write_vocabulary
 from litebert.text.unigram import VocabularyConfig, sample_lines, train_unigram
 from litebert.text.vocabulary import copy_vocabulary, open_vocabulary
 
@@ -78,6 +78,47 @@ def test_what_transformers_saves_again_has_our_ids(make_folder: Callable[..., Pa
     text = "The quick function returns a café."
     assert again(text, add_special_tokens=False).input_ids == open_vocabulary(make_folder()).encode(text)
     assert open_vocabulary(tmp_path).encode(text) == open_vocabulary(make_folder()).encode(text)
+
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "酒", "店", "很", "好", "good", "##s", "hotel", ",", "."]
+
+
+def check_ids_of_an_albert(folder: Path, source: Path, lines: Sequence[str]) -> None:
+    """Beside an ALBERT, where transformers would choose a tokenizer by the kind of the model."""
+    (folder / "config.json").write_text('{"model_type": "albert"}')
+    ours, peer = open_vocabulary(source), transformers.AutoTokenizer.from_pretrained(folder)
+    assert open_vocabulary(folder).fingerprint == ours.fingerprint
+    for line in lines:
+        first, second = ours.encode(line), ours.encode("good [MASK]")
+        assert peer(line, "good [MASK]").input_ids == ours.add_special(first, second)
+    assert set(peer(lines[0], "good").token_type_ids) == {0, 1}
+
+
+def test_a_vocab_txt_beside_an_albert_is_given_a_tokenizer_json(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    names = ["tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+    assert copy_for_hub(tmp_path, tmp_path / "model") == names
+    check_ids_of_an_albert(tmp_path / "model", tmp_path, ["酒店很好", "Good hotels, GOODS.", "另", ""])
+    assert copy_for_hub(tmp_path / "model", tmp_path / "again") == names
+    check_ids_of_an_albert(tmp_path / "again", tmp_path, ["酒店很好"])
+
+
+def test_a_model_as_google_publishes_it_is_given_a_tokenizer_json(
+    make_folder: Callable[..., Path], topics: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "30k-clean.model").write_bytes((make_folder() / "spiece.model").read_bytes())
+    assert copy_for_hub(tmp_path, tmp_path / "model") == ["spiece.model", "tokenizer.json", "tokenizer_config.json"]
+    lines = [line for document in topics for line in document.split("\n")]
+    check_ids_of_an_albert(tmp_path / "model", tmp_path, [*lines[:500], "CAFÉ  \t crème", "ﬁne ½"])
+
+
+def test_googles_vocabularies_have_our_ids_in_transformers(
+    data: Path, real_lines: Callable[[str, int], list[str]], tmp_path: Path
+) -> None:
+    lines = real_lines("wiki_en.txt.gz", 1000) + real_lines("wiki_zh.txt.gz", 1000)
+    for name in ("albert-en-30k-clean.model", "albert-zh-bert-vocab.txt"):
+        copy_for_hub(data / "vocab" / name, tmp_path / name)
+        check_ids_of_an_albert(tmp_path / name, data / "vocab" / name, lines)
 
 
 def test_our_own_model_needs_no_preparation(make_folder: Callable[..., Path]) -> None:
