@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+import os
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -117,6 +118,11 @@ def type_name(hint: Any) -> str:
     if typing.get_origin(hint) is typing.Literal:
         return "one of " + ", ".join(map(repr, typing.get_args(hint)))
     return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def plain_path(path: str | None) -> str | None:
+    """Without what makes no other path of it, such as the slash that a shell's completion adds."""
+    return os.path.normpath(path) if path else path
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ Example:
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from litebert.finetuning.config import FinetuneConfig
 
@@ -46,12 +46,12 @@ def run(options: Options) -> None:
     from litebert.config import require
     from litebert.finetuning.preparation import Prepared, prepare
     from litebert.finetuning.run import carry_out
-    from litebert.finetuning.seeds import finetune_seeds, summarize
+    from litebert.finetuning.seeds import find_seed, find_seeds, finetune_seeds
     from litebert.training.lock import hold
     from litebert.training.parallel import join_ranks
 
     require(options.seeds > 0, f"--seeds is {options.seeds}; it must be at least 1")
-    is_single, has_seeds = (options.run / "config.json").exists(), any(options.run.glob("seed-*"))
+    is_single, has_seeds = (options.run / "config.json").exists(), find_seeds(options.run)
     require(not (is_single and options.seeds > 1), f"{options.run} is a run of one seed; start a new --run")
     require(not (has_seeds and options.seeds == 1), f"{options.run} holds runs of several seeds; name one of them")
     with join_ranks() as ranks, nullcontext() if options.dry_run else hold(options.run, ranks):
@@ -62,19 +62,19 @@ def run(options: Options) -> None:
 
         if options.seeds > 1 and not options.dry_run:
             outcome, scores = finetune_seeds(options.settings, options.seeds, options.run, ranks, tell)
-            summary = summarize(scores) if len(scores) == options.seeds else {}
+            folders = [find_seed(options.run, options.settings.seed + place) for place in range(options.seeds)]
         else:
             prepared = prepare(options.settings, options.run, ranks)
             tell(prepared)
             if options.dry_run:
                 return
             outcome, result = carry_out(prepared, options.run, ranks)
-            summary = summarize([result]) if result else {}
+            scores, folders = [result], [options.run]
         if ranks.is_first and outcome.stopped_by is not None:
             name = signal.Signals(outcome.stopped_by).name
             print(f"stopped by {name} at step {outcome.step:,} and saved; run the same command to go on")
         elif ranks.is_first:
-            print_scores(summary, options)
+            print_scores(scores, folders)
     if outcome.stopped_by == signal.SIGINT:
         sys.exit(130)
 
@@ -88,15 +88,18 @@ def print_run(prepared: "Prepared") -> None:
         print(f"note  {note}")
 
 
-def print_scores(summary: dict[str, dict[str, dict[str, float]]], options: Options) -> None:
+def print_scores(runs: list[dict[str, Any]], folders: list[Path]) -> None:
+    """Of one run, or of several seeds."""
     from litebert.display import print_table
+    from litebert.finetuning.evaluation import find_score
+    from litebert.finetuning.seeds import summarize
 
     print_table(
         [
-            {"split": split, "score": name, **(values if options.seeds > 1 else {"": values["median"]})}
-            for split, scores in summary.items()
+            {"split": split, "score": name, **(values if len(runs) > 1 else {"": values["median"]})}
+            for split, scores in summarize(runs).items()
             for name, values in scores.items()
         ]
     )
-    folder = options.run if options.seeds == 1 else options.run / f"seed-{options.settings.seed}"
+    _, folder = max(zip(map(find_score, runs), folders, strict=True), key=lambda found: found[0])
     print(f"{folder}/model is the best on dev; next: litebert predict --model {folder}/model --data FILE --out FOLDER")

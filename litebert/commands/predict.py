@@ -82,8 +82,10 @@ def answer_text(options: Options) -> None:
     require(
         isinstance(asked.task, ClassTask), f"{options.model} does not classify texts; give --data with its examples"
     )
-    assert options.text is not None
+    assert options.text is not None and isinstance(asked.task, ClassTask)
     require(options.text.strip(), "--text is empty; give some")
+    wants = "two texts; give the second with --second" if asked.task.has_second else "one text; leave --second out"
+    require(asked.task.has_second == (options.second is not None), f"{options.model} was fine-tuned for {wants}")
     examples = [TextExample("0", "--text", options.text, options.second)]
     encoded = asked.task.encode(examples, asked.vocabulary, asked.question, asked.stored.limits)
     for note in () if options.json else encoded.notes:

@@ -42,13 +42,13 @@ def find_default(arguments: list[str]) -> Options:
 
 
 def run(options: Options) -> None:
-    import shlex
     import signal
     import sys
 
     from litebert.config import nearest, require
     from litebert.studies.catalogue import STUDIES
     from litebert.studies.run import StoppedError, carry_out
+    from litebert.training.environment import name_command
     from litebert.training.parallel import join_ranks
 
     if options.list:
@@ -74,7 +74,7 @@ def run(options: Options) -> None:
                 options.how,
                 options.out,
                 ranks,
-                command=shlex.join(["litebert", *sys.argv[1:]]),
+                command=name_command(sys.argv),
                 tell=tell,
             )
         except StoppedError as stopped:

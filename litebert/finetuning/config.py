@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from litebert.config import check_fields, require
+from litebert.config import check_fields, plain_path, require
 from litebert.tasks.task import Limits
 from litebert.tasks.text import TextColumns
 from litebert.training.loop import LoopConfig
@@ -82,6 +82,7 @@ class FinetuneConfig:
     def fixed(self) -> dict[str, Any]:
         """What must be the same when a run is gone on with."""
         content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
+        content["init"] = plain_path(self.init)
         return content | {name: getattr(self.loop, name) for name in ("precision", "guard_factor", "evaluate_every")}
 
 

@@ -49,7 +49,7 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     runs = {name: open_run(folder) for name, folder in zip(name_runs(folders), folders, strict=True)}
     tasks = sorted({run.scores["task"] for run in runs.values()})
     require(len(tasks) == 1, f"the runs are of the tasks {', '.join(tasks)}; combine runs of one")
-    require(not (out / "config.json").exists(), f"{out} is a run; name another folder as --out")
+    require(is_free(out), f"{out} is a run, or holds runs of several seeds; name another folder as --out")
     asked = open_finetuned(folders[0] / "model", data)
     split, metric = asked.task.splits["dev"][0], asked.task.metric
     predicted = {name: run.read(asked, split) for name, run in runs.items()}
@@ -64,6 +64,12 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     written = result._asdict() | {"files": [str(file.relative_to(out)) for file in files], "gain": result.gain}
     write_json_file(out / "scores.json", written)
     return result
+
+
+def is_free(out: Path) -> bool:
+    """Whether a folder holds nothing that was fine-tuned; an ensemble may be made again."""
+    scores = read_json(out / "scores.json") if (out / "scores.json").exists() else {}
+    return not (out / "config.json").exists() and ("members" in scores or not scores)
 
 
 def find_examples(asked: Finetuned, data: str, split: str, runs: Mapping[str, Run]) -> Sequence[Any]:

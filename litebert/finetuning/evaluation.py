@@ -188,5 +188,10 @@ def scores_by_split(written: Mapping[str, Any]) -> dict[str, Mapping[str, float]
     return {name: values for name, values in written.items() if isinstance(values, Mapping) and name != "files"}
 
 
+def find_score(written: Mapping[str, Any]) -> float:
+    """What a run's scores.json says that decided: the task's metric, of the first split of dev."""
+    return float(next(iter(scores_by_split(written).values()))[written["metric"]])
+
+
 def write_task_file(folder: Path, content: TaskFile) -> None:
     write_file(folder / FILE, json.dumps(dataclasses.asdict(content), indent=2, ensure_ascii=False).encode() + b"\n")

@@ -68,11 +68,10 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     config = agree_with_run(heed_patience(config), run, ranks)
     task = find_task(config.task, config.columns, config.data)
     require(task.splits["train"], f"{config.task} is a test alone; fine-tune for a task that has data to learn from")
-    train_examples = draw(task.read(config.data, task.splits["train"][0]), config.train_examples)
-    require(
-        task.is_labelled(train_examples), f"the examples of {config.data} have no labels; there is nothing to learn"
-    )
-    question = task.ask(train_examples)
+    given = task.read(config.data, task.splits["train"][0])
+    require(task.is_labelled(given), f"the examples of {config.data} have no labels; there is nothing to learn")
+    question = task.ask(given)  # of all: those drawn may lack a label
+    train_examples = draw(given, config.train_examples)
     task = task.with_labels(question.labels)
     vocabulary = open_vocabulary(find_folder(Path(config.init)))
     model = make_model(config, question)

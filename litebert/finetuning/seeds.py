@@ -24,15 +24,25 @@ def finetune_seeds(
     """
     scores: list[dict[str, Any]] = []
     for seed in range(config.seed, config.seed + num_seeds):
-        prepared = prepare(replace(config, seed=seed), run / f"seed-{seed}", ranks)
+        folder = find_seed(run, seed)
+        prepared = prepare(replace(config, seed=seed), folder, ranks)
         tell(prepared)
-        outcome, result = carry_out(prepared, run / f"seed-{seed}", ranks)
+        outcome, result = carry_out(prepared, folder, ranks)
         if outcome.stopped_by is not None:
             break
         scores.append(result)
     if ranks.is_first and len(scores) == num_seeds:
         write_json_file(run / "scores.json", {"seeds": num_seeds, **summarize(scores)})
     return outcome, scores
+
+
+def find_seed(run: Path, seed: int) -> Path:
+    return run / f"seed-{seed}"
+
+
+def find_seeds(run: Path) -> list[Path]:
+    """The runs of a folder of several seeds."""
+    return sorted(run.glob("seed-*"), key=lambda seed: (len(seed.name), seed.name))
 
 
 def summarize(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:

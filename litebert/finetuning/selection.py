@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 FILE = "best.json"
 STUCK_FILE = "stuck.json"
 GRACE = 1 / 3
-"""The share of a run's steps in which a model may still be at the majority class."""
+"""The share of a run's steps in which a model may still be at the majority class, and patience does not end it."""
 
 
 @dataclass
@@ -53,13 +53,17 @@ class Selection:
         results = [asked.evaluate(split, fits_threshold=True) for split in self.dev]
         weights = gather_weights(model)  # by all ranks, who may hold a part each
         self.ranks.do_first(lambda: self.keep_if_best(weights, step, results[0]))
-        if step >= max(self.warmup_steps, GRACE * self.steps):
+        if step >= self.grace_steps:
             self.look_if_stuck(step, results[0].predictions)
         return {
             f"{split.name}_{name}": value
             for split, result in zip(self.dev, results, strict=True)
             for name, value in result.scores.items()
         }
+
+    @property
+    def grace_steps(self) -> float:
+        return max(self.warmup_steps, GRACE * self.steps)
 
     def read_best(self) -> dict[str, Any] | None:
         file = self.folder / FILE
@@ -75,10 +79,11 @@ class Selection:
     def look_if_stuck(self, step: int, predictions: Predictions) -> None:
         said = describe_stuck(self.asked.question, self.dev[0].examples, predictions)
         if said is not None and said != self.find_stuck(step) and self.ranks.is_first:
+            others = "or more warm-up steps" if self.stops_if_stuck else "more warm-up steps, or --retry-if-stuck"
             logger.warning(
-                "%s: nothing was learned but that; try a lower learning rate (5e-6 has freed large models), more "
-                "warm-up steps, or --retry-if-stuck",
+                "%s: nothing was learned but that; try a lower learning rate (5e-6 has freed large models), %s",
                 said,
+                others,
             )
         self.ranks.do_first(lambda: self.note_stuck(step, said))
 
@@ -104,7 +109,7 @@ class Selection:
     def should_stop(self, step: int) -> bool:
         if self.stops_if_stuck and self.find_stuck(step) is not None:
             return True
-        best = self.read_best() if self.patience_steps else None
+        best = self.read_best() if self.patience_steps and step >= self.grace_steps else None
         return best is not None and step - best["step"] >= self.patience_steps
 
     def must_retry(self, step: int) -> bool:
@@ -125,11 +130,26 @@ def describe_stuck(question: Question, examples: Sequence[Any], predictions: Pre
         error = math.sqrt(chance * (1 - chance) / len(right))
         share = sum(right) / len(right)
         return f"{share:.1%} of dev is right, and chance is {chance:.1%}" if share < chance + error else None
-    if question.kind == "classes" and not question.several and len({example.label for example in examples}) > 1:
-        answers = Counter(prediction.answer for prediction in predictions.values())
-        (label, count), *others = answers.most_common()
-        return None if others else f"all {count:,} dev examples are given the label {label!r}"
-    return None
+    given = list_answers(question, [prediction.answer for prediction in predictions.values()])
+    wanted = list_answers(question, [find_gold(question, example) for example in examples])
+    (answer, count), *others = Counter(given).most_common()
+    if others or len(set(wanted)) < 2:
+        return None
+    if question.kind == "classes":
+        named = f"the label {answer!r}" if not question.several else f"the labels {', '.join(answer) or 'none'}"
+        return f"all {count:,} dev examples are given {named}"
+    if question.kind == "token_classes":
+        return f"all {count:,} words of dev are given the tag {answer!r}"
+    return f"all {count:,} questions of dev are given {f'the answer {answer!r}' if answer else 'no answer'}"
+
+
+def list_answers(question: Question, answers: Sequence[Any]) -> Sequence[Any]:
+    """What is to be told apart: a word's tag, not a sentence's."""
+    return [tag for tags in answers for tag in tags] if question.kind == "token_classes" else answers
+
+
+def find_gold(question: Question, example: Any) -> Any:
+    return getattr(example, {"classes": "label", "token_classes": "tags"}.get(question.kind, "answers"))
 
 
 def lower_rate(learning_rate: float, num_stuck: int) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from litebert.config import check_fields, refuse_changes, require
+from litebert.config import check_fields, plain_path, refuse_changes, require
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
@@ -88,6 +88,7 @@ class PretrainConfig:
     def fixed(self) -> dict[str, Any]:
         """What must be the same when a run is gone on with."""
         content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
+        content["init"] = plain_path(self.init)
         return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
 
 

@@ -30,7 +30,8 @@ PLAN = "plan.json"
 class Plan:
     """What was decided when a study began."""
 
-    command: str
+    commands: tuple[str, ...]
+    """Those that began it and that added to it."""
     settings: dict[str, Any]
     """All that decides what comes out, but for the steps and the tasks."""
     steps: dict[str, int]
@@ -68,11 +69,12 @@ def settle_plan(
         for variant in variants:
             make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
         budget = config.budget if base.steps is None else ""
-        begun = Plan(command=command, settings=settings, steps=steps, tasks={}, budget=budget)
+        begun = Plan(commands=(), settings=settings, steps=steps, tasks={}, budget=budget)
         ranks.do_first(lambda: begin_plan(folder, begun))
     plan = read_plan(folder)
     check_plan(plan, settings, variants, config, folder)
-    plan = replace(plan, tasks=plan.tasks | config.task_folders)
+    commands = (*plan.commands, *((command,) if command and command not in plan.commands else ()))
+    plan = replace(plan, commands=commands, tasks=plan.tasks | config.task_folders)
     ranks.do_first(lambda: write_plan(folder, plan))
     return plan
 
@@ -97,7 +99,7 @@ def check_plan(
     tasks = plan.tasks | config.task_folders
     refuse_changes(tasks, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out")
     require(
-        list(plan.steps) == [variant.name for variant in variants],
+        set(plan.steps) == {variant.name for variant in variants},
         f"{folder} was begun with other variants, by another version; start a new --out",
     )
     require(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from litebert.config import UserError, from_dict, read_config, read_json, require
 from litebert.finetuning.evaluation import scores_by_split
+from litebert.finetuning.seeds import find_seeds
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.run import describe_data
 from litebert.studies.catalogue import STUDIES
@@ -82,11 +83,6 @@ def make_report(folders: Sequence[Path], title: str) -> str:
         f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n"
         f"<body><h1>{html.escape(title)}</h1><nav>{links}</nav>\n{body}\n</body></html>\n"
     )
-
-
-def find_seeds(folder: Path) -> list[Path]:
-    """The runs of a folder of several seeds."""
-    return sorted(folder.glob("seed-*"), key=lambda run: (len(run.name), run.name))
 
 
 def study_section(folder: Path) -> str:
@@ -207,7 +203,18 @@ def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
         rows.append({"": name, "task": config["task"], "begun with": begun, "best at step": scores["step"], **found})
     keys = list(dict.fromkeys(key for row in rows for key in row))
     caption = "Of each run the model that is best on dev."
-    return [to_table([{key: row.get(key, "-") for key in keys} for row in rows], caption)]
+    curves: dict[str, list[Run]] = {}
+    for row, folder in zip(rows, names, strict=True):
+        curves.setdefault(row["task"], []).append(Run(row[""], read_metrics(folder)))
+    return [
+        to_table([{key: row.get(key, "-") for key in keys} for row in rows], caption),
+        *(to_figure(draw_tuning(runs), f"{task}: in training, and on dev.") for task, runs in curves.items()),
+    ]
+
+
+def draw_tuning(runs: Sequence[Run]) -> "Figure":
+    known = dict.fromkeys(key for run in runs for line in run.metrics for key in line)
+    return draw_runs(runs, x="step", keys=[key for key in known if key == "loss" or key.startswith("dev")])
 
 
 def last_values(lines: Sequence[Line]) -> dict[str, str]:
@@ -237,7 +244,8 @@ def draw_curves(runs: Sequence[Run], x: XAxis) -> "Figure":
 def describe_origin(plan: Plan, run: Path) -> str:
     environment = read_json(run / "environment.json") if (run / "environment.json").exists() else {}
     described = {"settings": plan.settings, "steps": plan.steps, "environment": environment}
-    return to_code(f"{plan.command}\n\n{json.dumps(described, indent=1, ensure_ascii=False)}".strip())
+    commands = "\n".join(plan.commands)
+    return to_code(f"{commands}\n\n{json.dumps(described, indent=1, ensure_ascii=False)}".strip())
 
 
 def to_code(text: str) -> str:

@@ -23,6 +23,8 @@ from litebert.studies.plan import read_plan
 from litebert.studies.study import MEASURES, Study, Variant, is_better
 
 CONFIDENCE = 0.95
+ROUNDING = 1e-9
+"""Margins below it are those of equal differences."""
 Verdict = Literal["agrees", "disagrees", "tie", "one seed", "no number"]
 
 
@@ -157,7 +159,7 @@ def judge(measure: str, difference: Estimate) -> Verdict:
         return "no number"
     if difference.margin is None:
         return "one seed"
-    if abs(difference.mean) <= difference.margin or difference.margin == 0:
+    if abs(difference.mean) <= difference.margin or difference.margin < ROUNDING:
         return "tie"
     return "agrees" if is_better(measure, difference.mean, 0.0) else "disagrees"
 
@@ -166,6 +168,8 @@ def count_verdicts(variants: Sequence[Variant], compared: Sequence[Comparison]) 
     """In words: how many orders are the paper's."""
     if not any(variant.paper for variant in variants):
         return "the paper has no figures for these"
+    if not compared:
+        return "no two variants that the paper orders have results of one seed yet"
     counts = Counter(comparison.verdict for comparison in compared)
     if counts["one seed"] == len(compared):
         return "one seed tells no order; with --seeds 3 pairs could be held against the paper's"

@@ -10,14 +10,14 @@ seeds, and parts of it can be done on several machines that share the folder.
 """
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from litebert.config import require
-from litebert.finetuning.evaluation import scores_by_split
+from litebert.finetuning.evaluation import find_score
 from litebert.finetuning.run import finetune
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
@@ -82,7 +82,8 @@ def carry_out(
         with hold(run, ranks, wait=tell):  # another study may have the same run
             outcome = pretrain(settings, run, ranks)  # of a run that is done it only writes the model again
         check_outcome(outcome)
-        scores = finetune_all(run, job.seed, config, out, ranks, tell)
+        done = result.scores if result is not None else {}
+        scores = finetune_all(run, job.seed, config, out, ranks, tell, done)
         result = result or ask(job, settings, run.relative_to(out), plan, questions, out, study.has_layers)
         result = replace(result, scores={**result.scores, **scores})
         ranks.do_first(partial(write_result, out / study.name, result))
@@ -135,7 +136,7 @@ def find_run(job: Job, variants: Sequence[Variant], steps: Mapping[str, int], ou
     if variant.after is not None:
         previous = next(other for other in variants if other.name == variant.after)
         before, _ = find_run(Job(previous, job.seed), variants, steps, out)
-        settings = replace(settings, init=str((before / "model").resolve()))
+        settings = replace(settings, init=str(before / "model"))
     digest = identify(settings.fixed | {"init": before.name if before else None})
     found = sorted((out / "runs").glob(f"*-{digest}"))
     return (found[0] if found else out / "runs" / f"{slug(variant.name)}-{digest}"), settings
@@ -164,12 +165,20 @@ def ask(
 
 
 def finetune_all(
-    run: Path, seed: int, config: StudyConfig, out: Path, ranks: Ranks, tell: Callable[[str], None]
+    run: Path,
+    seed: int,
+    config: StudyConfig,
+    out: Path,
+    ranks: Ranks,
+    tell: Callable[[str], None],
+    done: Container[str],
 ) -> dict[str, float]:
-    """The score of each task, its best on dev, as a share; by the recipe that suits the model."""
+    """The score of each task that is not done, its best on dev, as a share; by the recipe that suits the model."""
     scores = {}
     for name, data in config.task_folders.items():
-        init = str((run / "model").resolve())
+        if name in done:
+            continue
+        init = str(run / "model")
         settings = replace(
             settle_recipe({"--task": name, "--init": init}),
             data=data,
@@ -185,5 +194,5 @@ def finetune_all(
             outcome, found = finetune(settings, folder, ranks)
         check_outcome(outcome)
         if ranks.is_first:  # which alone has scored it
-            scores[name] = next(iter(scores_by_split(found).values()))[found["metric"]] / 100
+            scores[name] = find_score(found) / 100
     return scores

@@ -69,6 +69,8 @@ class ClassTask:
     read_split: Callable[[str | Path, str], Sequence[TextExample]]
     compare: Score
     kind: Literal["label", "number", "several"] = "label"
+    has_second: bool = False
+    """Whether its examples have two texts."""
     labels: tuple[str, ...] | None = None
     """None if they are those that the examples have."""
     splits: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: SPLITS)
@@ -267,9 +269,12 @@ def parse_label(place: str, value: Any) -> str:
 
 
 def describe_balance(examples: Sequence[Any], question: Question) -> dict[str, int]:
-    """How many examples have each label; nothing where they have numbers, or something else than labels."""
+    """How many examples have each label, or words each tag; nothing where they have numbers or something else."""
+    if question.kind not in ("classes", "token_classes"):
+        return {}
     counts: Counter[str] = Counter()
-    for example in examples if question.kind == "classes" else ():
-        if isinstance(example.label, str | tuple):
-            counts.update((example.label,) if isinstance(example.label, str) else example.label)
-    return {label: counts[label] for label in question.labels} if question.kind == "classes" else {}
+    for example in examples:
+        found = example.tags if question.kind == "token_classes" else example.label
+        if isinstance(found, str | tuple):
+            counts.update((found,) if isinstance(found, str) else found)
+    return {label: counts[label] for label in question.labels}

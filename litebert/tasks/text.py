@@ -73,7 +73,14 @@ def make_task(columns: TextColumns, data: str | Path) -> ClassTask | TagTask:
         metric = "f1" if data and marks_spans(find_tags(columns, data)) else "accuracy"
         return TagTask(name="tags", metric=metric, read_split=partial(read_tagged, columns))
     metric, compare, kind = SCORES[columns.kind]
-    return ClassTask(name="text", metric=metric, read_split=partial(read_texts, columns), compare=compare, kind=kind)
+    return ClassTask(
+        name="text",
+        metric=metric,
+        read_split=partial(read_texts, columns),
+        compare=compare,
+        kind=kind,
+        has_second=bool(columns.second),
+    )
 
 
 def find_tags(columns: TextColumns, data: str | Path) -> Iterator[str]:
@@ -96,8 +103,14 @@ def find_names(split: str) -> tuple[str, ...]:
 def make_example(columns: TextColumns, row: Row, number: int, split: str) -> TextExample:
     first = parse_text(row, columns.first)
     second = parse_text(row, columns.second) if columns.second else None
-    hidden = split == "test" and columns.target not in row.cells
+    hidden = split == "test" and is_blank(columns, row)
     return TextExample(str(number), row.place, first, second, None if hidden else parse_target(columns, row))
+
+
+def is_blank(columns: TextColumns, row: Row) -> bool:
+    """Whether the column to be told is not there or is left empty; but no labels at all are told by an empty one."""
+    value = row.cells.get(columns.target)
+    return columns.target not in row.cells or (columns.kind != "labels" and (value is None or value == ""))
 
 
 def parse_text(row: Row, column: str) -> str:
@@ -132,7 +145,7 @@ def read_tagged(columns: TextColumns, data: str | Path, split: str) -> list[TagE
 
 def make_sentence(columns: TextColumns, row: Row, number: int, split: str) -> TagExample:
     words = split_words(row.place, row.pick(columns.first))
-    if split == "test" and columns.target not in row.cells:
+    if split == "test" and is_blank(columns, row):
         return TagExample(str(number), row.place, words)
     tags = split_words(row.place, row.pick(columns.target))
     same = len(words) == len(tags)

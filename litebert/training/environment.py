@@ -3,6 +3,9 @@
 import os
 import platform
 import re
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from litebert.training.parallel import Ranks
 
 def describe_environment(ranks: Ranks) -> dict[str, Any]:
     return {
+        "command": name_command(sys.argv),
         "litebert": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -24,6 +28,12 @@ def describe_environment(ranks: Ranks) -> dict[str, Any]:
         "ranks": ranks.num_ranks,
         "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else "cpu",
     }
+
+
+def name_command(arguments: Sequence[str]) -> str:
+    """As one types it again, wherever the program lies."""
+    program = Path(arguments[0]).name
+    return shlex.join(["litebert" if program == "__main__.py" else program, *arguments[1:]])
 
 
 def name_processor() -> str:

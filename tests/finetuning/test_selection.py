@@ -13,6 +13,7 @@ from litebert.finetuning.selection import Selection, describe_stuck, lower_rate
 from litebert.models.heads import Model
 from litebert.tasks.classes import TextExample
 from litebert.tasks.race import ChoiceExample
+from litebert.tasks.squad import SpanExample
 from litebert.tasks.tags import TagExample
 from litebert.tasks.task import Prediction, Question
 from litebert.tasks.text import TextColumns, make_task
@@ -104,8 +105,35 @@ def test_one_label_for_all_is_stuck_unless_no_other_was_wanted() -> None:
     assert describe_stuck(LABELS, examples, predict("no", "no", "no")) == "all 3 dev examples are given the label 'no'"
     assert describe_stuck(LABELS, examples, predict("no", "no", "yes")) is None
     assert describe_stuck(LABELS, make_examples("no", "no"), predict("no", "no")) is None
+
+
+def test_the_same_labels_tag_or_answer_for_all_is_stuck() -> None:
     several = Question("classes", ("no", "yes"), several=True)
-    assert describe_stuck(several, make_examples(("no",), ()), predict((), ())) is None
+    said = "all 2 dev examples are given the labels none"
+    assert describe_stuck(several, make_examples(("no",), ()), predict((), ())) == said
+    assert describe_stuck(several, make_examples((), ()), predict((), ())) is None
+    assert describe_stuck(several, make_examples(("no",), ()), predict(("yes",), ())) is None
+    tags = Question("token_classes", ("O", "X"))
+    sentences = [TagExample("0", "", ("a", "dog"), ("O", "X")), TagExample("1", "", ("it",), ("O",))]
+    assert describe_stuck(tags, sentences, predict(("O", "O"), ("O",))) == "all 3 words of dev are given the tag 'O'"
+    assert describe_stuck(tags, sentences, predict(("O", "X"), ("O",))) is None
+    assert describe_stuck(tags, sentences[1:], predict(("O",))) is None
+    answerable = Question("answerable_span")
+    questions = [
+        SpanExample("0", "", "who?", "a dog", (("a dog", 0),)),
+        SpanExample("1", "", "where?", "a dog", ()),
+    ]
+    assert describe_stuck(answerable, questions, predict("", "")) == "all 2 questions of dev are given no answer"
+    assert describe_stuck(answerable, questions, predict("dog", "")) is None
+
+
+def test_patience_does_not_end_a_run_before_it_can_be_seen_to_be_stuck(tmp_path: Path, start: Path) -> None:
+    chooser = Chooser(tmp_path, start, patience_steps=10, stops_if_stuck=True)
+    for step in (10, 20):
+        chooser.evaluate(step, "no")
+    assert not chooser.selection.is_finished(20)
+    chooser.evaluate(30, "no")
+    assert chooser.selection.is_finished(30) and chooser.selection.must_retry(30)
 
 
 @pytest.mark.parametrize("scale", [0.001, 1.0, 1000.0])

@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -75,8 +76,10 @@ def test_fine_tuning_is_on_it_by_seed_with_its_scores(tmp_path: Path) -> None:
         write_json(run / "config.json", {"task": "sst2", "init": "my-albert", "scratch": seed == 1})
         write_json(run / "environment.json", {})
         write_json(run / "scores.json", {"step": 9, "files": {"dev": "x"}, "dev": {"accuracy": accuracy}})
-        (run / "metrics.jsonl").write_text('{"kind": "train", "step": 9}\n')
+        lines = [{"kind": "train", "step": 9, "loss": 0.5}, {"kind": "evaluation", "step": 9, "dev_accuracy": accuracy}]
+        (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     text = check(make_report([tmp_path / "sst2"], "title"))
+    assert "sst2: in training, and on dev." in text and "dev accuracy" in text
     assert "seed-0" in text and "my-albert" in text and "51.2" in text
     assert "seed-1" in text and "random weights" in text and "62.5" in text
     (run / "scores.json").unlink()
