@@ -41,4 +41,6 @@ def run(options: Options) -> None:
         print(f"{', '.join(result.members[:number])}: {score:.2f}")
     reached = f"{result.metric} {result.scores[-1]:.2f}"
     print(f"the ensemble of {len(result.members)} has {reached}: {result.gain:+.2f} over the best alone")
+    for split, scores in result.reached.items():
+        print(f"{split}: {', '.join(f'{name} {score:.2f}' for name, score in scores.items())}")
     print(f"written: {', '.join(map(str, result.files))}")

@@ -23,6 +23,10 @@ class Ensemble(NamedTuple):
     members: tuple[str, ...]
     scores: tuple[float, ...]
     """With the first member, with the first two, and so on; with all at once where none was chosen."""
+    threshold: float | None
+    """Of no answer, that dev chose."""
+    reached: dict[str, dict[str, float]]
+    """All scores of each split whose answers are known."""
     files: list[Path]
 
     @property
@@ -59,8 +63,8 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     else:
         chosen = take_all(asked, examples, predicted)
     singles = {name: run.scores[split][metric] for name, run in runs.items()}
-    files = write_predictions(asked, data, out, [runs[name] for name in chosen.members], chosen)
-    result = Ensemble(split, metric, singles, chosen.members, chosen.scores, files)
+    reached, files = write_predictions(asked, data, out, [runs[name] for name in chosen.members], chosen)
+    result = Ensemble(split, metric, singles, chosen.members, chosen.scores, chosen.threshold, reached, files)
     written = result._asdict() | {"files": [str(file.relative_to(out)) for file in files], "gain": result.gain}
     write_json_file(out / "scores.json", written)
     return result
@@ -102,14 +106,18 @@ def take_all(asked: Finetuned, examples: Sequence[Any], predicted: Mapping[str, 
     return Chosen(trial.members, (trial.score,), trial.predictions, trial.threshold)
 
 
-def write_predictions(asked: Finetuned, data: str, out: Path, members: Sequence[Run], chosen: Chosen) -> list[Path]:
-    """Of each split that all members have predicted."""
+def write_predictions(
+    asked: Finetuned, data: str, out: Path, members: Sequence[Run], chosen: Chosen
+) -> tuple[dict[str, dict[str, float]], list[Path]]:
+    """Of each split that all members have predicted; with the scores of those whose answers are known."""
     out.mkdir(parents=True, exist_ok=True)
-    files = []
+    reached, files = {}, []
     for split in members[0].scores["files"]:
         if all(split in run.scores["files"] for run in members):
             combined = combine(asked.question, [run.read(asked, split) for run in members])
             decided = asked.task.decide(combined, chosen.threshold)
             examples = [example for example in asked.task.read(data, split) if example.id in decided]
             files += asked.task.write_predictions(out, split, examples, decided)
-    return files
+            if asked.task.is_labelled(examples):
+                reached[split] = asked.task.score(examples, decided)
+    return reached, files

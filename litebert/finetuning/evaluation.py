@@ -15,7 +15,7 @@ from litebert.files import write_file
 from litebert.finetuning.asking import ask
 from litebert.models.folder import find_folder, read_model
 from litebert.models.heads import HeadConfig, Model
-from litebert.tasks.classes import ClassTask
+from litebert.tasks.classes import ClassTask, Examples
 from litebert.tasks.registry import TASKS, find_task
 from litebert.tasks.tags import TagTask
 from litebert.tasks.task import Encoded, Kind, Limits, Predictions, Question, Task
@@ -71,6 +71,10 @@ class Finetuned(NamedTuple):
         """With another threshold than the folder's, if one is given."""
         if threshold is None:
             return self
+        require(
+            self.task.has_unanswerable,
+            f"--threshold is {threshold:g}, but every example of {self.task.name} has an answer; leave it out",
+        )
         return self._replace(stored=replace(self.stored, threshold=threshold))
 
     def read(self, data: str | Path, split: str, most: int | None = None) -> Split:
@@ -98,8 +102,9 @@ def draw(examples: Sequence[Any], most: int | None) -> Sequence[Any]:
     """So many of the examples, in their order; always the same."""
     if most is None or most >= len(examples):
         return examples
-    chosen = np.sort(np.random.default_rng(len(examples)).permutation(len(examples))[:most])
-    return [examples[number] for number in chosen.tolist()]
+    places = np.sort(np.random.default_rng(len(examples)).permutation(len(examples))[:most])
+    chosen = [examples[place] for place in places.tolist()]
+    return Examples(chosen, examples.notes) if isinstance(examples, Examples) else chosen
 
 
 def open_finetuned(

@@ -28,11 +28,6 @@ class Chosen(NamedTuple):
     """Those of all chosen together, decided by the threshold."""
     threshold: float | None
 
-    @property
-    def gain(self) -> float:
-        """By how much the ensemble is better than the best single member."""
-        return self.scores[-1] - self.scores[0]
-
 
 class Trial(NamedTuple):
     """A set of members, tried on examples whose answers are known."""

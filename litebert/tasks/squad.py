@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,7 +180,10 @@ class SpanTask:
         made = {example.id: predictions[example.id] for example in examples if example.id in predictions}
         contents: dict[str, dict[str, Any]] = {
             "predictions": {key: prediction.answer for key, prediction in made.items()},
-            "nbest_predictions": {key: list_best(prediction.candidates) for key, prediction in made.items()},
+            "nbest_predictions": {
+                key: list_best(prediction.candidates, "log_prob" if self.has_unanswerable else "logit")
+                for key, prediction in made.items()
+            },
         }
         if self.has_unanswerable:
             contents["null_odds"] = {key: prediction.no_answer for key, prediction in made.items()}
@@ -352,16 +355,16 @@ def best_text(prediction: Prediction) -> str:
     return prediction.candidates[0].text if prediction.candidates else prediction.answer
 
 
-def list_best(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """Candidates as the official tools write them, with their places."""
+def list_best(candidates: Sequence[Candidate], score: Literal["logit", "log_prob"]) -> list[dict[str, Any]]:
+    """Candidates as the official tools write them, for SQuAD 2.0 with scores of another name, and with their places."""
     scores = np.array([total(candidate) for candidate in candidates])
     weights = np.exp(scores - scores.max(initial=-np.inf))
     return [
         {
             "text": candidate.text,
             "probability": float(weight),
-            "start_logit": candidate.start_score,
-            "end_logit": candidate.end_score,
+            f"start_{score}": candidate.start_score,
+            f"end_{score}": candidate.end_score,
             "start": candidate.start,
             "end": candidate.end,
         }
@@ -370,7 +373,7 @@ def list_best(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
 
 
 def parse_candidate(place: str, item: Any) -> Candidate:
-    """Others write neither places nor, if their scores are log-probabilities, our names for them."""
+    """Others write no places."""
     try:
         scores = [float(item.get(f"{side}_logit", item.get(f"{side}_log_prob", 0.0))) for side in ("start", "end")]
         return Candidate(str(item["text"]), int(item.get("start", -1)), int(item.get("end", -1)), *scores)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from litebert.tasks.text import TextColumns
 from tests.commands.calls import refuse, run
-from tests.finetuning.made import SIZES, Finished, finish, write_start
+from tests.finetuning.made import SIZES, Finished, finish, make_config, run_to_end, write_data, write_start
 
 Printed = pytest.CaptureFixture[str]
 
@@ -44,7 +45,7 @@ def test_programs_get_json(capsys: Printed, done: Finished) -> None:
 
 def test_a_number_is_printed_alone(capsys: Printed, start: Path, tmp_path: Path) -> None:
     folder = finish("number", tmp_path, start, steps=2).run
-    asked = ("predict", "--model", folder / "model", "--text", "anna sees it", "--second", "the rain")
+    asked = ("predict", "--model", folder / "model", "--text", "anna sees it")
     said = run(capsys, *asked)
     assert -100 < float(said) < 100
     assert json.loads(run(capsys, *asked, "--json")) == {
@@ -75,6 +76,27 @@ def test_a_file_whose_tags_are_not_known_is_tagged(capsys: Printed, tagger: Fini
     assert [row["prediction"] for row in rows] == [["O", "O", "O", "B-NAME"], ["B-NAME", "O", "O"]]
 
 
+@pytest.mark.parametrize("blank", ['"label": ""', '"label": null', '"other": 1'])
+def test_a_label_that_is_left_empty_is_not_known(capsys: Printed, start: Path, tmp_path: Path, blank: str) -> None:
+    model = finish("label", tmp_path, start, steps=1).run / "model"
+    (tmp_path / "new.jsonl").write_text(f'{{"text": "the good dog", {blank}}}\n')
+    run(capsys, "predict", "--model", model, "--data", tmp_path / "new.jsonl", "--out", tmp_path)
+    assert json.loads((tmp_path / "text-test.jsonl").read_text())["prediction"] in ("no", "yes")
+
+
+def test_a_model_for_two_texts_is_given_two(capsys: Printed, start: Path, tmp_path: Path) -> None:
+    data = write_data("label", tmp_path / "data")
+    for file in data.iterdir():
+        rows = [json.loads(line) | {"second": "it is"} for line in file.read_text().splitlines()]
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    config = make_config("label", data, start, steps=1, columns=TextColumns(second="second"))
+    run_to_end(config, tmp_path / "run")
+    capsys.readouterr()
+    asked = ("predict", "--model", tmp_path / "run" / "model", "--text", "the good dog")
+    assert "was fine-tuned for two texts; give the second with --second" in refuse(capsys, *asked)
+    assert "yes" in run(capsys, *asked, "--second", "it is")
+
+
 def test_a_model_that_tags_or_answers_is_not_given_a_text(
     capsys: Printed, tagger: Finished, start: Path, tmp_path: Path
 ) -> None:
@@ -91,6 +113,7 @@ def test_a_model_that_tags_or_answers_is_not_given_a_text(
         ([], "there is nothing to predict; give --text or --data"),
         (["--text", "it is", "--data", "nowhere"], "there is both a text and data to predict"),
         (["--text", " "], "--text is empty; give some"),
+        (["--text", "it is", "--second", "the rain"], "was fine-tuned for one text; leave --second out"),
         (["--data", "nowhere"], "there is no place for the predictions; name a folder with --out"),
         (["--data", "nowhere", "--out", "out"], "nowhere does not exist; correct the path"),
         (["--text", "it is", "--model", "nowhere"], "nowhere does not exist"),

@@ -59,6 +59,8 @@ def test_probabilities_are_averaged_and_the_answer_is_the_likeliest(
     assert result.singles == {folder.name: read_file(folder, "scores.json")["dev"]["accuracy"] for folder in folders}
     written = read_file(tmp_path / "out", "scores.json")
     assert written["files"] == ["text-dev.jsonl", "text-test.jsonl"] and written["gain"] == result.gain
+    assert written["reached"]["dev"]["accuracy"] == result.scores[0] and set(written["reached"]) == {"dev", "test"}
+    combine_runs(folders, data, tmp_path / "out", choose=False)  # an ensemble may be made again
 
 
 def test_members_are_chosen_that_make_dev_better(members: tuple[str, list[Path]], tmp_path: Path) -> None:
@@ -80,6 +82,8 @@ def test_every_kind_of_answer_can_be_combined(finished: Make, tmp_path: Path, ki
     result = combine_runs([run, double], config.data, tmp_path / "out", choose=False)
     assert result.scores[0] == pytest.approx(scores["dev"][scores["metric"]])
     assert result.gain == pytest.approx(0)
+    assert result.reached["dev"] == pytest.approx(scores["dev"])
+    assert (result.threshold is not None) == (kind == "squad2")
 
 
 def test_what_cannot_be_combined_is_refused(finished: Make, members: tuple[str, list[Path]], tmp_path: Path) -> None:
@@ -95,8 +99,10 @@ def test_what_cannot_be_combined_is_refused(finished: Make, members: tuple[str, 
     (tmp_path / "scores.json").write_text('{"seeds": 3}')
     with pytest.raises(UserError, match="is no single run of litebert finetune; name one, or one of its seeds"):
         combine_runs([folders[0], tmp_path], data, tmp_path / "out")
-    with pytest.raises(UserError, match="is a run; name another folder as --out"):
-        combine_runs(folders, data, folders[0])
+    for taken in (folders[0], tmp_path):
+        with pytest.raises(UserError, match="is a run, or holds runs of several seeds; name another folder as --out"):
+            combine_runs(folders, data, taken)
+    assert read_file(tmp_path, "scores.json") == {"seeds": 3}
     assert not (tmp_path / "out").exists()
 
 

@@ -397,6 +397,30 @@ def test_fewer_examples_are_the_same_for_every_seed_and_told(tmp_path: Path, sta
     assert said["labels"] == f"no {counts[0] / 20:.1%}, yes {counts[1] / 20:.1%}"
 
 
+def test_labels_are_those_of_all_examples_also_where_few_are_drawn(tmp_path: Path, start: Path) -> None:
+    data = write_data("label", tmp_path / "data")
+    for name in ("train", "dev"):
+        with (data / f"{name}.jsonl").open("a") as file:
+            file.write('{"text": "the old house", "label": "rare"}\n')
+    prepared = prepare(make_config("label", data, start, train_examples=4), tmp_path / "run", Ranks())
+    assert prepared.asked.question.labels == ("no", "rare", "yes") and len(prepared.samples) == 4
+
+
+def test_a_model_is_not_fine_tuned_into_its_own_folder(tmp_path: Path, start: Path) -> None:
+    shutil.copytree(start, tmp_path / "mine" / "model")
+    data = write_data("label", tmp_path / "data")
+    before = weights_of(tmp_path / "mine")
+    with pytest.raises(UserError, match=r"mine has model but no config.json, so it is no run; restore it, or start a"):
+        run_to_end(make_config("label", data, tmp_path / "mine" / "model"), tmp_path / "mine")
+    assert weights_of(tmp_path / "mine") == before
+
+
+def test_a_slash_behind_a_folder_makes_no_other_run(tmp_path: Path, start: Path) -> None:
+    config = make_config("label", write_data("label", tmp_path / "data"), start, steps=1)
+    run_to_end(config, tmp_path / "run")
+    run_to_end(replace(config, init=f"{start}/"), tmp_path / "run")
+
+
 def test_the_order_of_the_examples_is_the_seeds(tmp_path: Path, start: Path) -> None:
     config = make_config("label", write_data("label", tmp_path / "data"), start)
     batches = []
