@@ -13,7 +13,7 @@ from litebert.training.evaluation import evaluating
 
 BATCH_TOKENS = 1 << 13
 """Of a batch that nothing is learned from."""
-NUM_STARTS = 5
+BEAM_SIZE = 5
 """Starts that are considered where answers may be missing, and ends for each of them (ALBERT's released code)."""
 
 
@@ -70,7 +70,7 @@ def search_spans(model: Model, features: Features) -> list[Beam]:
     """The likeliest starts, and for each the likeliest ends."""
     batch: Batch = features.batch
     made = cast(AnswerableSpanHead, model.heads["answerable_span"])(
-        features, allowed_T=batch.allowed_T, num_starts=NUM_STARTS
+        features, allowed_T=batch.allowed_T, num_starts=BEAM_SIZE
     )
     starts = made.start_logits_BL.float().log_softmax(dim=1).gather(1, made.starts_BS)
     ends = made.end_logits_BSL.float().log_softmax(dim=2).topk(made.starts_BS.shape[1], dim=2)

@@ -28,7 +28,7 @@ from litebert.models.heads import POOLED_KINDS, Model, make_head
 from litebert.presets import read_changes
 from litebert.tasks.classes import describe_balance
 from litebert.tasks.registry import find_task
-from litebert.tasks.task import Question, Sample, Task
+from litebert.tasks.task import SPAN_KINDS, Question, Sample, Task
 from litebert.text.vocabulary import open_vocabulary
 from litebert.training.allocator import keep_freed_memory
 from litebert.training.optimizer import find_depth
@@ -82,7 +82,7 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     check_model(asked, config.init)
     check_sharing_of_work(config, question, ranks)
     encoded = task.encode(train_examples, vocabulary, question, config.limits)
-    samples = [sample for sample in encoded.samples if sample.span is not None or "span" not in question.kind]
+    samples = [sample for sample in encoded.samples if sample.span is not None or question.kind not in SPAN_KINDS]
     check_segments(model, samples, config.init)
     require(samples, f"nothing can be learned from the {len(train_examples):,} examples of {config.data}; mend them")
     dev = [asked.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]

@@ -20,6 +20,7 @@ from litebert.config import UserError, require
 from litebert.tasks.records import parse_number, read_records, write_records
 from litebert.tasks.task import (
     SPLITS,
+    AlwaysAnswered,
     Encoded,
     Limits,
     Prediction,
@@ -61,7 +62,7 @@ class Examples(list[TextExample]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassTask:
+class ClassTask(AlwaysAnswered):
     """A task of texts and labels; `read_split` and `compare` say how this one is read and scored."""
 
     name: str
@@ -121,16 +122,6 @@ class ClassTask:
         ids = [examples[sample.example].id for sample in samples]
         return {id_: predict(np.asarray(output, float), question) for id_, output in zip(ids, outputs, strict=True)}
 
-    @property
-    def has_unanswerable(self) -> bool:
-        return False
-
-    def choose_threshold(self, examples: Sequence[TextExample], predictions: Predictions) -> float | None:
-        return None
-
-    def decide(self, predictions: Predictions, threshold: float | None) -> Predictions:
-        return predictions
-
     def score(self, examples: Sequence[TextExample], predictions: Predictions) -> dict[str, float]:
         """As the protocol says; but a missing number is refused, since no number is simply wrong."""
         check_predicted(examples, predictions, at_least=len(examples) if self.kind == "number" else 1)
@@ -164,7 +155,6 @@ class ClassTask:
         """From JSON lines as we write them, a table with the columns index and prediction, or a JSON object by id."""
         predictions: Predictions = {}
         for place, id_, answer, probabilities in read_records(path):
-            require(id_ not in predictions, f"{place}: the id {id_!r} is there twice; leave one prediction of each")
             predictions[id_] = Prediction(self.parse_answer(place, answer), self.order(place, probabilities))
         return predictions
 

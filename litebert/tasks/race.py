@@ -20,6 +20,7 @@ from litebert.tasks.records import parse_number, read_records, write_records
 from litebert.tasks.tables import is_folder, parse_object, read_lines
 from litebert.tasks.task import (
     SPLITS,
+    AlwaysAnswered,
     Encoded,
     Limits,
     Prediction,
@@ -57,7 +58,7 @@ class ChoiceExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceTask:
+class ChoiceTask(AlwaysAnswered):
     """RACE, or one of its two levels."""
 
     name: str
@@ -131,16 +132,6 @@ class ChoiceTask:
             for sample, row in zip(samples[:: question.num_choices], probabilities_QC, strict=True)
         }
 
-    @property
-    def has_unanswerable(self) -> bool:
-        return False
-
-    def choose_threshold(self, examples: Sequence[ChoiceExample], predictions: Predictions) -> float | None:
-        return None
-
-    def decide(self, predictions: Predictions, threshold: float | None) -> Predictions:
-        return predictions
-
     def score(self, examples: Sequence[ChoiceExample], predictions: Predictions) -> dict[str, float]:
         """The accuracy, and with both levels also that of each, as the paper has it."""
         require(examples, f"there are no questions of {self.name} to score")
@@ -166,7 +157,6 @@ class ChoiceTask:
         prediction."""
         predictions: Predictions = {}
         for place, id_, letter, numbers in read_records(path):
-            require(id_ not in predictions, f"{place}: the id {id_!r} is there twice; leave one prediction of each")
             require(letter in LETTERS, f"{place}: the prediction is {letter!r}; it must be one of {', '.join(LETTERS)}")
             # A list only where it is JSON: a table has no cell for them.
             listed = isinstance(numbers, list) and len(numbers) in (0, len(LETTERS))

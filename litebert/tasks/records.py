@@ -13,16 +13,19 @@ from litebert.text.documents import split_suffix
 
 
 def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
-    """The place, the id, the answer and the probabilities of each prediction of a file."""
+    """The place, the id, the answer and the probabilities of each prediction of a file; there is one for each id."""
     if split_suffix(str(path))[0] == ".json":
         answers = read_json(path)
         require(isinstance(answers, dict), f"{path}: a JSON {type(answers).__name__}, not an object of answers by id")
         for id_, answer in answers.items():
             yield f"{path}, {id_!r}", id_, answer, []
         return
+    known: set[str] = set()
     for row in read_table(path):
-        id_ = row.pick("index" if "index" in row.cells else "id")
-        yield row.place, str(id_), row.pick("prediction"), row.cells.get("probabilities", [])
+        id_ = str(row.pick("index" if "index" in row.cells else "id"))
+        require(id_ not in known, f"{row.place}: the id {id_!r} is there twice; leave one prediction of each")
+        known.add(id_)
+        yield row.place, id_, row.pick("prediction"), row.cells.get("probabilities", [])
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:

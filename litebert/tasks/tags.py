@@ -22,6 +22,7 @@ from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
 from litebert.tasks.task import (
     SPLITS,
+    AlwaysAnswered,
     Encoded,
     Limits,
     Prediction,
@@ -47,7 +48,7 @@ class TagExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagTask:
+class TagTask(AlwaysAnswered):
     """A task of words and tags."""
 
     name: str
@@ -101,16 +102,6 @@ class TagTask:
             tags.setdefault(sample.example, []).extend(question.labels[number] for number in best)
         return {examples[number].id: Prediction(tuple(found)) for number, found in tags.items()}
 
-    @property
-    def has_unanswerable(self) -> bool:
-        return False
-
-    def choose_threshold(self, examples: Sequence[TagExample], predictions: Predictions) -> float | None:
-        return None
-
-    def decide(self, predictions: Predictions, threshold: float | None) -> Predictions:
-        return predictions
-
     def score(self, examples: Sequence[TagExample], predictions: Predictions) -> dict[str, float]:
         check_predicted(examples, predictions, at_least=1)
         gold = []
@@ -137,7 +128,6 @@ class TagTask:
         are lists, or separated by spaces."""
         predictions: Predictions = {}
         for place, id_, answer, _ in read_records(path):
-            require(id_ not in predictions, f"{place}: the id {id_!r} is there twice; leave one prediction of each")
             predictions[id_] = Prediction(split_words(place, answer))
         return predictions
 

@@ -20,6 +20,7 @@ from litebert.config import UserError, check_fields, require
 from litebert.text.vocabulary import Vocabulary
 
 Kind = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
+SPAN_KINDS: frozenset[Kind] = frozenset({"span", "answerable_span"})
 Ids = NDArray[np.int32]
 SPLITS: Mapping[str, tuple[str, ...]] = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
 """Of a task that has one of each."""
@@ -211,6 +212,22 @@ class Task(Protocol):
     def read_predictions(self, path: Path) -> Predictions:
         """Any system's predictions, from a file as the official tools have it, or from one of ours."""
         ...
+
+
+class AlwaysAnswered:
+    """What is the same for all tasks whose examples all have an answer."""
+
+    __slots__ = ()
+
+    @property
+    def has_unanswerable(self) -> bool:
+        return False
+
+    def choose_threshold(self, examples: Sequence[Any], predictions: Predictions) -> float | None:
+        return None
+
+    def decide(self, predictions: Predictions, threshold: float | None) -> Predictions:
+        return predictions
 
 
 def check_ids(examples: Iterable[Example]) -> None:
