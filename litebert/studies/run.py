@@ -136,7 +136,7 @@ def find_run(job: Job, variants: Sequence[Variant], steps: Mapping[str, int], ou
     if variant.after is not None:
         previous = next(other for other in variants if other.name == variant.after)
         before, _ = find_run(Job(previous, job.seed), variants, steps, out)
-        settings = replace(settings, init=str(before / "model"))
+        settings = replace(settings, init=str((before / "model").resolve()))
     digest = identify(settings.fixed | {"init": before.name if before else None})
     found = sorted((out / "runs").glob(f"*-{digest}"))
     return (found[0] if found else out / "runs" / f"{slug(variant.name)}-{digest}"), settings
@@ -178,7 +178,7 @@ def finetune_all(
     for name, data in config.task_folders.items():
         if name in done:
             continue
-        init = str(run / "model")
+        init = str((run / "model").resolve())
         settings = replace(
             settle_recipe({"--task": name, "--init": init}),
             data=data,

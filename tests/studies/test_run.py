@@ -1,7 +1,7 @@
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,12 +152,12 @@ def test_a_run_that_is_stopped_stops_the_study(
     assert read_results(tmp_path / "dropout") == []
 
 
-def write_rte(folder: Path) -> Path:
+def write_rte(folder: Path, labels: Sequence[str] = ("entailment", "not_entailment")) -> Path:
     random = np.random.default_rng(0)
     folder.mkdir()
     for split, number in (("train", 16), ("dev", 8)):
-        labels = [("entailment", "not_entailment")[place % 2] for place in range(number)]
-        rows = [f"{place}\t{make_labels(random, place)['text']}\tit is\t{label}" for place, label in enumerate(labels)]
+        given = [labels[place % 2] for place in range(number)]
+        rows = [f"{place}\t{make_labels(random, place)['text']}\tit is\t{label}" for place, label in enumerate(given)]
         (folder / f"{split}.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n")
     return folder
 
@@ -171,6 +171,11 @@ def test_models_are_fine_tuned_where_tasks_are_named(done: Path, base: PretrainC
     for run, score in scored.items():
         written = json.loads((tmp_path / "out" / "finetuned" / run / "rte" / "scores.json").read_text())
         assert score == written["dev"]["accuracy"] / 100
+    moved = (tmp_path / "out").rename(tmp_path / "moved")  # what was fine-tuned is not looked at again
+    more = StudyConfig(tasks=(*config.tasks, f"wnli={write_rte(tmp_path / 'WNLI', ('0', '1'))}"))
+    results = carry_out(study, base, more, moved, Ranks())
+    assert all(set(result.scores) == {"rte", "wnli"} for result in results if result.seed == 0)
+    moved.rename(tmp_path / "out")
     with pytest.raises(UserError, match="by its tasks, is a study with another config .rte "):
         carry_out(study, base, StudyConfig(tasks=(f"rte={write_rte(tmp_path / 'other')}",)), tmp_path / "out", Ranks())
 
