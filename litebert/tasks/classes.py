@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import UserError, require
-from litebert.tasks.records import parse_number, read_records, write_records
+from litebert.tasks.records import parse_number, read_records, split_labels, write_records
 from litebert.tasks.task import (
     SPLITS,
     AlwaysAnswered,
@@ -72,6 +72,8 @@ class ClassTask(AlwaysAnswered):
     kind: Literal["label", "number", "several"] = "label"
     has_second: bool = False
     """Whether its examples have two texts."""
+    separator: str = "|"
+    """Between several labels in a cell of a table."""
     labels: tuple[str, ...] | None = None
     """None if they are those that the examples have."""
     splits: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: SPLITS)
@@ -162,7 +164,7 @@ class ClassTask(AlwaysAnswered):
         if self.kind == "number":
             return parse_number(place, answer)
         if self.kind == "several":
-            require(isinstance(answer, list), f"{place}: the prediction is {answer!r}; it must be a list of labels")
+            answer = split_labels(answer, self.separator)
         answers = [parse_label(place, label) for label in (answer if self.kind == "several" else [answer])]
         for label in answers:
             if self.labels and label not in self.labels:

@@ -42,3 +42,22 @@ def parse_number(place: str, value: Any) -> float:
     if not math.isfinite(number):
         raise UserError(f"{place}: {value!r} is no number; correct it")
     return number
+
+
+def split_labels(value: Any, separator: str) -> list[Any]:
+    """Several labels from a cell of a table, where they are a JSON list or stand between separators, or from JSON."""
+    if isinstance(value, str):
+        found = parse_list(value)
+        return (value.split(separator) if value.strip() else []) if found is None else found
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def parse_list(text: str) -> list[Any] | None:
+    """A list that is written as JSON; a plain text may begin with a bracket too, and is none."""
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None

@@ -5,7 +5,6 @@ word, so that every word gets a tag.
 """
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,7 +16,7 @@ import numpy as np
 from litebert.batch import NO_LABEL
 from litebert.config import UserError, require
 from litebert.tasks.classes import encode_texts, sort_names, unknown_label
-from litebert.tasks.records import read_records, write_records
+from litebert.tasks.records import parse_list, read_records, write_records
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
 from litebert.tasks.task import (
@@ -177,17 +176,6 @@ def split_words(place: str, value: Any) -> tuple[str, ...]:
     require(are_strings(value), f"{place}: {value!r} is no list of strings; write one, or a string with spaces")
     require(value and all(word.strip() for word in value), f"{place}: there is an empty word or tag, or none at all")
     return tuple(value)
-
-
-def parse_list(text: str) -> list[Any] | None:
-    """A list that is written as JSON; a plain text may begin with a bracket too, and is none."""
-    if not text.lstrip().startswith("["):
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, list) else None
 
 
 def are_strings(value: Any) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from litebert.config import check_fields, require
 from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, parse_label, sort_names
-from litebert.tasks.records import parse_number
+from litebert.tasks.records import parse_number, split_labels
 from litebert.tasks.scores import (
     accuracy,
     f1,
@@ -24,7 +24,7 @@ from litebert.tasks.scores import (
     spearman,
 )
 from litebert.tasks.tables import FORMATS, Row, find_split, read_table
-from litebert.tasks.tags import TagExample, TagTask, parse_list, read_conll, split_words
+from litebert.tasks.tags import TagExample, TagTask, read_conll, split_words
 from litebert.text.documents import split_suffix
 
 Kind = Literal["label", "score", "labels", "tags"]
@@ -80,6 +80,7 @@ def make_task(columns: TextColumns, data: str | Path) -> ClassTask | TagTask:
         compare=compare,
         kind=kind,
         has_second=bool(columns.second),
+        separator=columns.separator,
     )
 
 
@@ -127,13 +128,6 @@ def parse_target(columns: TextColumns, row: Row) -> Label:
     if columns.kind == "labels":
         return tuple(dict.fromkeys(parse_label(row.place, name) for name in split_labels(value, columns.separator)))
     return parse_label(row.place, value)
-
-
-def split_labels(value: Any, separator: str) -> list[Any]:
-    if isinstance(value, str):
-        found = parse_list(value)
-        return (value.split(separator) if value.strip() else []) if found is None else found
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def read_tagged(columns: TextColumns, data: str | Path, split: str) -> list[TagExample]:
