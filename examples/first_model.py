@@ -11,13 +11,15 @@ is measured in this run.
 
 import ast
 import csv
+import dataclasses
 import pydoc_data.topics
 import re
+import shlex
 import shutil
 import sysconfig
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +32,7 @@ from rich.console import Console
 import litebert
 from litebert.__main__ import main as run_litebert
 from litebert.batch import Batch
-from litebert.config import read_json
+from litebert.config import read_json, write_json
 from litebert.corpus.shards import Corpus, open_corpus
 from litebert.display import print_table
 from litebert.training.metrics import read_metrics
@@ -45,6 +47,14 @@ KINDS = {ast.Module: "module", ast.ClassDef: "class", ast.FunctionDef: "function
 """What a docstring may describe."""
 FUNCTIONS_SHARE = 5
 """Of so many functions the task has one, for there are as many more of them as of the others."""
+OWN_TEXT = [
+    "litebert vocab YOUR_TEXT --size 8000 --out vocab",
+    "litebert corpus YOUR_TEXT --vocab vocab --out corpus",
+    "litebert pretrain --preset albert-micro --corpus corpus --run micro",
+    "litebert finetune --data YOUR_TABLES --first TEXT --label LABEL --init micro/model --run task",
+    'litebert predict --model task/model --text "..."',
+]
+"""The same path for oneself, in five lines."""
 console = Console(soft_wrap=True)
 
 
@@ -53,7 +63,7 @@ class Options:
     """Trains a first model on Python's own documentation."""
 
     out: Path = Path("demo")
-    """Where to write text, vocabulary, corpus, models and the page."""
+    """Where to write text, vocabulary, corpus, models and the page; what another demo left there is replaced."""
     minutes: float = 2.0
     """How long to pre-train the ALBERT; its twin takes as many steps."""
     vocab_size: int = 2000
@@ -130,8 +140,9 @@ def write_task(folder: Path) -> None:
 
 def call(*arguments: object) -> None:
     """A command, shown as a user types it and run."""
-    console.print(f"$ litebert {' '.join(map(str, arguments))}", style="bold", highlight=False, markup=False)
-    run_litebert([str(argument) for argument in arguments])
+    given = [str(argument) for argument in arguments]
+    console.print(f"$ litebert {shlex.join(given)}", style="bold", highlight=False, markup=False)
+    run_litebert(given)
 
 
 def pretrain(preset: str, run: Path, options: Options, *amount: object) -> None:
@@ -206,6 +217,16 @@ def compare_with_transformers(folder: Path) -> float:
     return float((ours - theirs).abs().max())
 
 
+def clear_unless_same(options: Options, folders: Sequence[Path]) -> None:
+    """Goes on with what an interrupted demo has left, unless that was made otherwise."""
+    stored, wanted = options.out / "options.json", dataclasses.asdict(options) | {"out": str(options.out)}
+    if stored.exists() and read_json(stored) == wanted:
+        return
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    write_json(stored, wanted)
+
+
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     out, start = options.out, time.monotonic()
@@ -217,8 +238,7 @@ def main() -> None:
     call("vocab", out / "text.txt", "--size", options.vocab_size, "--out", out / "vocab", "--overwrite")
 
     console.rule("2. a corpus")
-    for earlier in (out / "corpus", *twins.values(), *tuned.values()):  # perhaps made with other options
-        shutil.rmtree(earlier, ignore_errors=True)
+    clear_unless_same(options, (out / "corpus", *twins.values(), *tuned.values()))
     call("corpus", out / "text.txt", "--vocab", out / "vocab", "--out", out / "corpus", "--dev", "10%")
     call("corpus", out / "corpus", "--show", 2, "--length", options.length)
 
@@ -255,10 +275,10 @@ def main() -> None:
     )
     console.print(f"{out}/  text.txt, vocab/, corpus/, albert/ and bert/ (config, metrics, model), kinds*/ (the task)")
     console.print(f"{out}/  report.html: open it in a browser; curves.png, layers.png")
-    console.print(f"next: litebert inspect {twins['ALBERT']}/model", highlight=False)
     example = f'litebert fill-mask {twins["ALBERT"]}/model "Return the [MASK] of the list."'
-    console.print(f"      {example}", highlight=False, markup=False)
-    console.print("      litebert vocab YOUR_TEXT --out vocab, and so on with your own", highlight=False)
+    steps = [". .venv/bin/activate", f"litebert inspect {twins['ALBERT']}/model", example, *OWN_TEXT]
+    for start_of_line, line in zip(["next:", *[""] * len(steps)], steps, strict=False):
+        console.print(f"{start_of_line:6}{line}", highlight=False, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,11 @@ import importlib
 import io
 import itertools
 import logging
+import os
+import re
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -35,8 +38,16 @@ ADVICE = {
     errno.EROFS: "choose a path that can be written",
 }
 """What to do about an error of the system, by its number."""
-OUT_OF_MEMORY = ("allocate memory", "out of memory")
-"""How torch says so, on a processor and on a GPU."""
+OUT_OF_MEMORY = ("allocate memory", "out of memory", "Storage size calculation overflowed")
+"""How torch says so, on a processor, on a GPU, and of more than there can be."""
+REWORDED = {
+    r"Error parsing (settings|how)[\w.]*: ": "",
+    r"Error parsing (--\S+): invalid literal for int\(\) with base 10: (.*)": r"\1 is \2; give a whole number",
+    r"Error parsing (--\S+): could not convert string to float: (.*)": r"\1 is \2; give a number",
+    r"Missing from [\w -]+: (--\S+).*": r"\1 is missing",
+    r"invalid choice (\S+) for argument '(\S+)'. Expected one of \((.*)\).": r"\2 is \1; it must be one of \3",
+}
+"""What tyro says, and what we say, of options that are missing or cannot be read."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -72,10 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except TerminatedError:
         print("litebert: stopped by SIGTERM", file=sys.stderr)
-        sys.exit(143)
+        leave(143, is_ours=arguments is None)
     except KeyboardInterrupt:
         print("litebert: interrupted", file=sys.stderr)
-        sys.exit(130)
+        leave(130, is_ours=arguments is None)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
     except OSError as error:
@@ -88,6 +99,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reason = on_one_line(str(error)).rpartition("] ")[2] or "none is left"
         print(f"litebert: out of memory ({reason}); take a smaller model or batch: see litebert plan", file=sys.stderr)
         sys.exit(2)
+
+
+def leave(code: int, *, is_ours: bool) -> None:
+    """Ends a process that was interrupted; at once, where a thread may be in the middle of another language's work,
+    which Python's own end would cut off, and abort."""
+    if is_ours and threading.active_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def on_one_line(message: str) -> str:
@@ -172,6 +193,8 @@ def summarize(box: str) -> str:
     if "│" not in box:  # where the terminal cannot draw boxes, the title is a section too
         del sections[0]
     message = " ".join(sections[0])
+    for pattern, wording in REWORDED.items():
+        message = re.sub(pattern, wording, message)
     suggestion = next((rows[1] for rows in sections if rows[0] == "Perhaps you meant:"), None)
     return f"{message} (perhaps you meant {suggestion}?)" if suggestion else message
 

@@ -120,6 +120,10 @@ def type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
+def check_seed(seed: int) -> None:
+    require(0 <= seed < 1 << 62, f"seed is {seed}; it must be from 0 to 2^62")
+
+
 def plain_path(path: str | None) -> str | None:
     """Without what makes no other path of it, such as the slash that a shell's completion adds."""
     return os.path.normpath(path) if path else path

@@ -41,7 +41,7 @@ def list_options(options: type, default: Any = None, group: str = "") -> Iterato
         hint, value = hints[field.name], find_default(field, default)
         if dataclasses.is_dataclass(hint):
             config = typing.cast(type, hint)
-            yield from list_options(config, value, first_line(config))
+            yield from list_options(config, value, first_paragraph(config))
             continue
         plain, *marks = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
         metavar = next((mark.metavar for mark in marks if getattr(mark, "metavar", None)), None)
@@ -107,5 +107,5 @@ def read_helps(kind: type) -> dict[str, str]:
     }
 
 
-def first_line(kind: type) -> str:
-    return (inspect.getdoc(kind) or "").splitlines()[0]
+def first_paragraph(kind: type) -> str:
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())

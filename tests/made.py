@@ -31,7 +31,7 @@ def draw_sentences(words: list[str], space: str, stop: str, number: int) -> list
 
 
 ENGLISH = draw_sentences(["return", "a", "new", "object", "for", "each", "name", "in", "the", "list"], " ", ".", 5000)
-CHINESE = draw_sentences(["我们", "喜欢", "自然", "语言", "处理", "北京", "天气", "很好"], "", "。", 800)
+CHINESE = draw_sentences(["我们", "喜欢", "自然", "语言", "处理", "北京", "天气", "很好"], "", "。", 5000)
 
 
 def write_text(folder: Path, sentences: list[str]) -> None:

@@ -34,7 +34,7 @@ class Options:
 
 
 def run(options: Options) -> None:
-    from litebert.config import require
+    from litebert.config import check_seed, require
     from litebert.models.folder import find_folder, write_model
     from litebert.text.hub_tokenizer import copy_for_hub
 
@@ -42,6 +42,7 @@ def run(options: Options) -> None:
         not any((options.dst / name).exists() for name in ("config.json", "model.safetensors")),
         f"{options.dst} holds a model already; choose another folder or remove it",
     )
+    check_seed(options.seed)
     model = open_source(options)
     write_model(model, options.dst)
     copied = copy_for_hub(find_folder(Path(options.src)), options.dst)

@@ -6,7 +6,10 @@ Example:
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+PACKAGES = ("torch", "numpy", "sentencepiece", "tokenizers", "safetensors")
+"""What ids, sums and files depend on."""
 EXTRAS = {
     "jieba": ("chinese", "whole-word masking of Chinese: litebert corpus --words jieba"),
     "pyarrow": ("parquet", "reading .parquet"),
@@ -24,53 +27,75 @@ class Options:
 def run(options: Options) -> None:
     from litebert.display import print_fields, print_json, print_table
 
-    machine, extras = describe_machine(), describe_extras()
+    machine, extras = measure_machine(), find_extras()
     if options.json:
         print_json({"machine": machine, "extras": extras})
         return
-    print_fields(machine)
-    print_table(extras)
+    print_fields(describe_machine(machine))
+    print_table([row | {"version": row["version"] or f"missing; pip install {row['package']}"} for row in extras])
 
 
-def describe_machine() -> dict[str, str]:
+def measure_machine() -> dict[str, Any]:
+    import os
     import shutil
 
     import torch
 
+    from litebert.corpus.build import count_cores
     from litebert.models.linear import prefers_onednn
     from litebert.training.environment import describe_environment, machine_memory
     from litebert.training.parallel import Ranks
     from litebert.training.timing import measure_peak
 
     environment = describe_environment(Ranks())
-    threads, speeds = torch.get_num_threads(), {}
-    for number in sorted({1, threads}):
+    speeds = {}
+    for number in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(number)
-        speeds[number] = measure_peak(1.0)
-    has_gpu = torch.cuda.is_available()
+        speeds[str(number)] = measure_peak(1.0)
     return {
-        "litebert": f"{environment['litebert']} on Python {environment['python']}, torch {environment['torch']}",
+        "versions": {"litebert": environment["litebert"], "python": environment["python"]}
+        | {package: find_version(package) for package in PACKAGES},
         "system": environment["system"],
-        "processor": f"{environment['processor']}, {environment['capability']}",
-        "memory": f"{machine_memory() / 2**30:.1f} GiB",
-        "disk": f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free here",
-        "products": ", ".join(
-            f"{speed / 1e9:,.0f} GFLOP/s on {number} thread{'s' if number > 1 else ''}"
-            for number, speed in speeds.items()
-        )
-        + f" in fp32, large ones by {'oneDNN' if prefers_onednn() else 'what torch takes'}",
-        "accelerator": torch.cuda.get_device_name() if has_gpu else "none that torch sees",
+        "processor": environment["processor"],
+        "instructions": environment["capability"],
+        "cores": {"here": count_cores(), "of": os.cpu_count()},
+        "memory_bytes": machine_memory(),
+        "free_disk_bytes": shutil.disk_usage(".").free,
+        "flops_by_threads": speeds,
+        "large_products": "oneDNN" if prefers_onednn() else "what torch takes",
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
 
 
-def describe_extras() -> list[dict[str, str]]:
+def describe_machine(machine: dict[str, Any]) -> dict[str, str]:
+    """What was found, as people read it."""
+    speeds = ", ".join(
+        f"{speed / 1e9:,.0f} GFLOP/s on {number} thread{'' if number == '1' else 's'}"
+        for number, speed in machine["flops_by_threads"].items()
+    )
+    return {
+        "versions": ", ".join(f"{name} {version}" for name, version in machine["versions"].items()),
+        "system": machine["system"],
+        "processor": f"{machine['processor']}, {machine['instructions']}",
+        "cores": f"{machine['cores']['here']} of {machine['cores']['of']} for this process",
+        "memory": f"{machine['memory_bytes'] / 2**30:.1f} GiB",
+        "disk": f"{machine['free_disk_bytes'] / 2**30:.1f} GiB free here",
+        "products": f"{speeds} in fp32, large ones by {machine['large_products']}",
+        "accelerator": machine["accelerator"] or "none that torch sees",
+    }
+
+
+def find_extras() -> list[dict[str, Any]]:
+    return [
+        {"extra": extra, "package": package, "version": find_version(package), "for": purpose}
+        for package, (extra, purpose) in EXTRAS.items()
+    ]
+
+
+def find_version(package: str) -> str | None:
     import importlib.metadata
 
-    rows = []
-    for package, (extra, purpose) in EXTRAS.items():
-        try:
-            found = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found = f"missing; pip install {package}"
-        rows.append({"extra": extra, "package": package, "version": found, "for": purpose})
-    return rows
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -28,6 +28,8 @@ class Options:
     """Do the same with so many seeds, each in a folder of its own, and report the median, mean and spread."""
     dry_run: bool = False
     """Say what would be done, and stop."""
+    json: bool = False
+    """Print the scores as JSON instead of a table."""
 
 
 def find_default(arguments: list[str]) -> Options:
@@ -57,7 +59,7 @@ def run(options: Options) -> None:
     with join_ranks() as ranks, nullcontext() if options.dry_run else hold(options.run, ranks):
 
         def tell(prepared: Prepared) -> None:
-            if ranks.is_first:
+            if ranks.is_first and not options.json:
                 print_run(prepared)
 
         if options.seeds > 1 and not options.dry_run:
@@ -74,7 +76,7 @@ def run(options: Options) -> None:
             name = signal.Signals(outcome.stopped_by).name
             print(f"stopped by {name} at step {outcome.step:,} and saved; run the same command to go on")
         elif ranks.is_first:
-            print_scores(scores, folders)
+            print_scores(scores, folders, as_json=options.json)
     if outcome.stopped_by == signal.SIGINT:
         sys.exit(130)
 
@@ -88,12 +90,16 @@ def print_run(prepared: "Prepared") -> None:
         print(f"note  {note}")
 
 
-def print_scores(runs: list[dict[str, Any]], folders: list[Path]) -> None:
+def print_scores(runs: list[dict[str, Any]], folders: list[Path], *, as_json: bool) -> None:
     """Of one run, or of several seeds."""
-    from litebert.display import print_table
+    from litebert.display import print_json, print_table
     from litebert.finetuning.evaluation import find_score
     from litebert.finetuning.seeds import summarize
 
+    _, folder = max(zip(map(find_score, runs), folders, strict=True), key=lambda found: found[0])
+    if as_json:
+        print_json({"best": str(folder / "model"), "scores": summarize(runs), "runs": runs})
+        return
     print_table(
         [
             {"split": split, "score": name, **(values if len(runs) > 1 else {"": values["median"]})}
@@ -101,5 +107,4 @@ def print_scores(runs: list[dict[str, Any]], folders: list[Path]) -> None:
             for name, values in scores.items()
         ]
     )
-    _, folder = max(zip(map(find_score, runs), folders, strict=True), key=lambda found: found[0])
     print(f"{folder}/model is the best on dev; next: litebert predict --model {folder}/model --data FILE --out FOLDER")

@@ -56,7 +56,7 @@ def run(options: Options) -> None:
 
     require(options.models, "MODEL is missing; name a model folder")
     require(options.length > 2, f"--length is {options.length}; [CLS] and [SEP] alone are 2")
-    require(options.sequences > 0, f"--sequences is {options.sequences}; it must be at least 1")
+    require(0 < options.sequences < 1 << 31, f"--sequences is {options.sequences}; it must be from 1 to 2^31")
     if options.out is not None:
         image_kind(options.out)
     require(

@@ -39,6 +39,7 @@ LABELS = {
 NUM_MARKS = 3
 """[CLS] first [SEP] second [SEP]; a segment that stands alone has one less."""
 SHORTEST = 8
+LONGEST = 1 << 20
 NUM_STARTS = 64
 """Sentences of a document that a random segment may begin with; the one that gives the length wanted is taken."""
 
@@ -66,6 +67,7 @@ class PairConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         require(self.length >= SHORTEST, f"length is {self.length}; a sequence needs at least {SHORTEST} tokens")
+        require(self.length < LONGEST, f"length is {self.length}; the longest sequence has {LONGEST - 1:,} tokens")
         require(0 <= self.short_share <= 1, f"short_share is {self.short_share}; it must be between 0 and 1")
 
     @property

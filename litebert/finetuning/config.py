@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from litebert.config import check_fields, plain_path, require
+from litebert.config import check_fields, check_seed, plain_path, require
 from litebert.tasks.task import Limits
 from litebert.tasks.text import TextColumns
 from litebert.training.loop import LoopConfig
@@ -67,8 +67,8 @@ class FinetuneConfig:
         for name in ("num_examples", "steps", "train_examples", "dev_examples"):
             value = getattr(self, name)
             require(value is None or value > 0, f"{name} is {value}; it must be at least 1")
-        for name in ("patience", "seed"):
-            require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}; it must be at least 0")
+        require(self.patience >= 0, f"patience is {self.patience}; it must be at least 0")
+        check_seed(self.seed)
         require(self.epochs > 0, f"epochs is {self.epochs}; it must be positive")
         for name in ("dropout", "classifier_dropout"):
             value = getattr(self, name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from litebert.config import check_fields, plain_path, refuse_changes, require
+from litebert.config import check_fields, check_seed, plain_path, refuse_changes, require
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
@@ -73,7 +73,7 @@ class PretrainConfig:
             self.evaluation_sequences >= 0,
             f"evaluation_sequences is {self.evaluation_sequences}; it must be at least 0",
         )
-        require(0 <= self.seed < 1 << 62, f"seed is {self.seed}; it must be from 0 to 2^62")
+        check_seed(self.seed)
         require(
             not (self.corpus and self.mix), f"corpus is {self.corpus} and mix {' '.join(self.mix)}; give one of the two"
         )

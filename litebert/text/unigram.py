@@ -46,6 +46,7 @@ class VocabularyConfig:
         known = ", ".join(NORMALIZATIONS)
         require(self.normalization in NORMALIZATIONS, f"normalization is {self.normalization!r}; choose from {known}")
         require(self.size > len(SPECIAL_PIECES), f"size is {self.size}; five pieces are marks, so it must be above 5")
+        require(self.size < 1 << 31, f"size is {self.size}; no vocabulary has 2^31 pieces")
         require(
             0.98 <= self.character_coverage <= 1.0,
             f"character_coverage is {self.character_coverage}; it must be between 0.98 and 1",

@@ -7,6 +7,7 @@ checkpoint takes the same steps as one that was not, bit for bit.
 
 import contextlib
 import itertools
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -43,12 +44,17 @@ PRIME = 1_000_003
 NUM_EVALUATIONS = 10
 """Of a run, unless it says otherwise."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STDERR = 2
+STOPPING = b"stopping after this step; Ctrl-C again stops at once, and leaves the last checkpoint\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """How steps are taken, watched and saved; what is learned depends on `precision` and `guard_factor` alone, and with
-    dropout, which is drawn for each piece of a batch, on `micro_sequences`."""
+    """How steps are taken, watched and saved.
+
+    What is learned depends on `precision` and `guard_factor` alone, and with dropout, which is drawn for each piece of
+    a batch, on `micro_sequences`.
+    """
 
     micro_sequences: int | None = None
     """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
@@ -211,7 +217,7 @@ class Loop:
         with contextlib.ExitStack() as stack:
             if watch is not None and self.ranks.is_first:
                 self.watcher = stack.enter_context(watch(self.step))
-            caught = stack.enter_context(catch_signals())
+            caught = stack.enter_context(catch_signals(is_told=self.watcher is not None))
             stopped_by = None
             if isinstance(self.learner, nn.parallel.DistributedDataParallel):
                 batches = self.warm_up(batches)
@@ -370,7 +376,7 @@ class Loop:
 
 
 @contextlib.contextmanager
-def catch_signals() -> Iterator[list[int]]:
+def catch_signals(*, is_told: bool = False) -> Iterator[list[int]]:
     """SIGTERM and Ctrl-C are noted and acted upon after the step; a second Ctrl-C interrupts at once."""
     caught: list[int] = []
 
@@ -378,6 +384,8 @@ def catch_signals() -> Iterator[list[int]]:
         if caught and number == signal.SIGINT:
             raise KeyboardInterrupt
         caught.append(number)
+        if is_told:
+            os.write(STDERR, STOPPING)  # no print: it may be what was interrupted
 
     try:
         before = {number: signal.signal(number, note) for number in SIGNALS}

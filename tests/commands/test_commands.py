@@ -159,7 +159,7 @@ def test_convert_copies_the_vocabulary_and_overrides_the_config(
     capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
 ) -> None:
     said = run(capsys, "convert", folder, tmp_path / "copy", "--activation", "gelu_erf", "--num-heads", "4")
-    assert "vocabulary: vocab.txt" in said
+    assert "vocabulary: tokenizer.json, tokenizer_config.json, vocab.txt" in said
     model, vocabulary = litebert.open_model(tmp_path / "copy")
     assert (model.config.activation, model.config.num_heads, vocabulary.size) == ("gelu_erf", 4, 12)
 
