@@ -78,3 +78,34 @@ def test_wrong_input_is_one_sentence(
     assert Path(bad).name in sentence
     # A corpus is read as it is built: what is beside it by then is the vocabulary, and the build can go on.
     assert {file.name for file in Path("out").glob("*")} <= VOCABULARY
+
+
+MANY = "9" * 25
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("vocab books --size 3000000000 --out out", "size is 3000000000; no vocabulary has 2^31 pieces"),
+        (f"convert albert-nano out --seed {MANY}", f"seed is {MANY}; it must be from 0 to 2^62"),
+        (f"{FINETUNE} --task sst2 --data glue/SST-2 --seed {MANY}", f"seed is {MANY}; it must be from 0 to 2^62"),
+        (f"layers demo/albert/model --text books --sequences {MANY}", f"--sequences is {MANY}; it must be from 1"),
+        (f"corpus demo/corpus --show 3 --length {MANY}", f"length is {MANY}; the longest sequence has 1,048,575"),
+        ("vocab books --size abc --out out", "--size is 'abc'; give a whole number; see litebert vocab --help"),
+        ("vocab books", "--out is missing; see litebert vocab --help"),
+        ("pretrain --corpus demo/corpus --run out --rate 2", "rate is 2.0; it must be between 0 and 1"),
+        ("pretrain --corpus demo/corpus --run out --steps x", "--steps is 'x'; give a whole number"),
+        ("pretrain --corpus demo/corpus --run out --learning-rate x", "--learning-rate is 'x'; give a number"),
+        ("completion tcsh", "shell is 'tcsh'; it must be one of 'bash', 'zsh', 'fish'"),
+    ],
+)
+def test_values_that_no_option_takes_are_one_sentence(
+    command: str, said: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    shutil.rmtree("out", ignore_errors=True)
+    with pytest.raises(SystemExit) as caught:
+        main(shlex.split(command))
+    told = capsys.readouterr().err
+    assert caught.value.code == 2 and told.count("\n") == 1 and told.startswith(f"litebert: {said}")
+    assert not Path("out").exists()
