@@ -1,6 +1,7 @@
 """Print what makes a shell complete commands, options and their values.
 
 Example:
+    mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
     litebert completion bash > ~/.local/share/bash-completion/completions/litebert
     litebert completion zsh >> ~/.zshrc
     litebert completion fish > ~/.config/fish/completions/litebert.fish
