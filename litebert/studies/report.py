@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 
 CURVES = ("masked_token_loss", "masked_token_accuracy", "pair_accuracy")
 LAYERS_CAPTION = "What each layer does to its input, on held-out text."
-INKS = {"#000000": "currentColor", INK: "currentColor", GREY: "var(--soft)", GRID: "var(--line)"}
+INKS = {
+    "#000000": "currentColor", INK: "currentColor", GREY: "var(--soft)", GRID: "var(--line)", "#ffffff": "var(--page)",
+}  # fmt: skip
 """What stands in a page for the colours of a figure that are no run's."""
+LEAST_SPREAD = 1.02
+"""Of the most parameters over the fewest, for a figure over them; heads alone make less."""
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d9d9d9; --page: #ffffff; --band: #f5f6f8; }
 @media (prefers-color-scheme: dark) {
@@ -138,7 +142,8 @@ def study_figures(study: Study, results: Sequence[Result], out: Path) -> list[st
     runs = [Run(result.variant, read_metrics(out / result.run)) for result in first]
     x: XAxis = "minutes" if study.equal == "minutes" else "step"
     found = [to_figure(draw_curves(runs, x), f"In training, seed {results[0].seed}.")]
-    if len({result.parameters for result in results}) > 1:
+    sizes = [result.parameters for result in results]
+    if max(sizes) > LEAST_SPREAD * min(sizes):
         found.append(to_figure(draw_sizes(results, study.measures[0]), "Held out, over the number of parameters."))
     layers = {result.variant: result.layers for result in first if result.layers is not None}
     if layers:
