@@ -78,6 +78,13 @@ def test_several_seeds_have_a_table_of_medians(capsys: Printed, data: Path, star
     assert "--seeds is 0; it must be at least 1" in refuse(capsys, *arguments(data, start, tmp_path, "--seeds", "0"))
 
 
+def test_programs_get_json(capsys: Printed, data: Path, start: Path, tmp_path: Path) -> None:
+    said = json.loads(run(capsys, *arguments(data, start, tmp_path / "run", "--json")))
+    written = read_file(tmp_path / "run", "scores.json")
+    assert said["runs"] == [written] and said["best"] == str(tmp_path / "run" / "model")
+    assert said["scores"]["dev"]["accuracy"]["median"] == written["dev"]["accuracy"]
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, None), (signal.SIGINT, 130)])
 def test_a_signal_saves_and_says_how_to_go_on(
     capsys: Printed, data: Path, start: Path, tmp_path: Path, number: int, code: int | None
