@@ -8,7 +8,7 @@ import torch
 from scipy.special import log_softmax
 
 from litebert.batch import Batch
-from litebert.finetuning.asking import BATCH_TOKENS, NUM_STARTS, ask, group_by_length
+from litebert.finetuning.asking import BATCH_TOKENS, BEAM_SIZE, ask, group_by_length
 from litebert.finetuning.evaluation import head_of
 from litebert.models.heads import AnswerableSpanHead, Model
 from litebert.tasks.task import Beam, Question, Sample
@@ -117,12 +117,12 @@ def test_a_beam_has_the_log_probabilities_of_the_likeliest_starts_and_of_their_e
         hidden_LD = encode_alone(model, sample)
         allowed = {0, *range(*(sample.paragraph or ()))}
         start_log_probs = normalize(apply(head.start, hidden_LD)[:, 0], allowed)
-        best = sorted(allowed, key=lambda place: -start_log_probs[place])[:NUM_STARTS]
+        best = sorted(allowed, key=lambda place: -start_log_probs[place])[:BEAM_SIZE]
         found = list_spans(beam)
         assert list(dict.fromkeys(start for start, _ in found)) == best
         for start in best:
             ends = score_ends(head, hidden_LD, start, allowed)
-            likeliest = sorted(allowed, key=lambda place: -ends[place])[:NUM_STARTS]
+            likeliest = sorted(allowed, key=lambda place: -ends[place])[:BEAM_SIZE]
             assert [end for begin, end in found if begin == start] == likeliest
             for end in likeliest:
                 assert found[start, end] == pytest.approx((start_log_probs[start], ends[end]), abs=1e-5)
