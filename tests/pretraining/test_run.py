@@ -279,7 +279,7 @@ def test_every_stage_is_checked_before_the_first_one_runs(config: PretrainConfig
 def test_checkpoints_without_a_config_are_not_written_over(config: PretrainConfig, tmp_path: Path) -> None:
     pretrain(replace(config, evaluation_sequences=0), tmp_path / "run", Ranks())
     (tmp_path / "run" / "config.json").unlink()
-    with pytest.raises(UserError, match="has checkpoints but no config.json; restore it"):
+    with pytest.raises(UserError, match="has checkpoints.* but no config.json, so it is no run; restore it"):
         prepare(config, tmp_path / "run", Ranks())
 
 
