@@ -42,14 +42,8 @@ OUT_OF_MEMORY = ("allocate memory", "out of memory", "Storage size calculation o
 """How torch says so, on a processor, on a GPU, and of more than there can be."""
 REWORDED = {
     r"Error parsing (settings|how)[\w.]*: ": "",
-    r"Error parsing (--\S+): invalid literal for int\(\) with base 10: (.*)": r"\1 is \2; give a whole number",
-    r"Error parsing (--\S+): could not convert string to float: (.*)": r"\1 is \2; give a number",
-    r"Error parsing (--\S+): no type matching .*<class 'float'>: could not convert string to float: (.*)": (
-        r"\1 is \2; give a number"
-    ),
-    r"Error parsing (--\S+): no type matching .*<class 'int'>: invalid literal for int\(\) with base 10: (.*)": (
-        r"\1 is \2; give a whole number"
-    ),
+    r"Error parsing (--\S+): .*invalid literal for int\(\) with base 10: (.*)": r"\1 is \2; give a whole number",
+    r"Error parsing (--\S+): .*could not convert string to float: (.*)": r"\1 is \2; give a number",
     r"Missing from [\w -]+: (--\S+).*": r"\1 is missing",
     r"invalid choice (\S+) for argument '(\S+)'. Expected one of \((.*)\).": r"\2 is \1; it must be one of \3",
 }

@@ -18,6 +18,7 @@ from litebert.text.normalize import NORMALIZATIONS, WORD_START, normalize_albert
 from litebert.text.spiece import load_model, read_character_map
 from litebert.text.unigram import SPECIAL_PIECES, VocabularyConfig
 from litebert.text.vocabulary import (
+    FILE_NAMES,
     MADE_KEY,
     OUR_KEY,
     VOCABULARY_FILES,
@@ -72,15 +73,15 @@ def copy_for_hub(source: Path, target: Path) -> list[str]:
     One of Google's, or a vocab.txt, which come alone, is given a tokenizer.json, so that transformers has our ids.
     """
     names = copy_vocabulary(source, target)
-    deciding = find_file(target) if names else None
+    deciding = source if source.is_file() else find_file(source)
     if deciding is None or "tokenizer.json" in names:
         return names
-    vocabulary = open_vocabulary(target)
+    vocabulary = open_vocabulary(source)  # the target may have been given a tokenizer.json before
     special = [vocabulary.pieces[index] for index in vocabulary.special]
     tokenizer = describe_pipeline(vocabulary.encoder, special)
     if tokenizer is None:
         return names
-    settings = read_settings(target) | describe(special) | {MADE_KEY: deciding.name}
+    settings = read_settings(target) | describe(special) | {MADE_KEY: FILE_NAMES[deciding.suffix]}
     # The settings first: they say that the other file still decides.
     write_file(target / "tokenizer_config.json", encode_settings(settings))
     write_file(target / "tokenizer.json", tokenizer.to_str(pretty=True).encode())

@@ -103,6 +103,15 @@ def test_a_vocab_txt_beside_an_albert_is_given_a_tokenizer_json(tmp_path: Path) 
     check_ids_of_an_albert(tmp_path / "again", tmp_path, ["酒店很好"])
 
 
+def test_a_vocabulary_that_is_copied_again_is_still_the_same(tmp_path: Path) -> None:
+    """As at each better model of a run, from a folder that says how its vocab.txt is read."""
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    for _ in range(2):
+        copy_for_hub(tmp_path, tmp_path / "model")
+        check_ids_of_an_albert(tmp_path / "model", tmp_path, ["酒店很好", "Good goods."])
+
+
 def test_a_model_as_google_publishes_it_is_given_a_tokenizer_json(
     make_folder: Callable[..., Path], topics: list[str], tmp_path: Path
 ) -> None:
