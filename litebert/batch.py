@@ -6,7 +6,7 @@ Shapes are suffixes of names, with one legend for the whole package:
     P  predicted positions  V  vocabulary       C  classes
     E  embedding            D  hidden           F  feed-forward
     H  attention heads      K  size of a head   S  starts of an answer that are considered
-    X  whatever has no letter of its own
+    R  tokens that a head reads                 X  whatever has no letter of its own
 
 so `hidden_TD` holds one vector of the hidden size for every packed token, and `logits_PV` one score per vocabulary
 entry for every predicted position.
@@ -136,10 +136,7 @@ class Batch:
         As wide as the longest sequence, unless a `width` is given.
         """
         width = width or max(self.lengths)
-        sequences_T = torch.repeat_interleave(torch.arange(self.num_sequences), torch.tensor(self.lengths))
-        places_T = sequences_T.to(self.positions_T.device) * width + self.positions_T
-        padded = values_TX.new_zeros(self.num_sequences * width, *values_TX.shape[1:])
-        return padded.index_copy(0, places_T, values_TX).view(self.num_sequences, width, *values_TX.shape[1:])
+        return place_rows(values_TX, find_places(self.lengths, width).to(values_TX.device), self.num_sequences, width)
 
     @property
     def longest_first(self) -> list[int]:
@@ -193,3 +190,15 @@ class Batch:
             if isinstance(value := getattr(self, field.name), Tensor)
         }
         return dataclasses.replace(self, **moved)
+
+
+def find_places(counts: Sequence[int], width: int) -> Tensor:
+    """For rows that lie end to end, so many of each sequence, where they stand if every sequence has `width` places."""
+    columns_X = torch.cat([torch.arange(count) for count in counts])
+    return torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)) * width + columns_X
+
+
+def place_rows(values_XX: Tensor, places_X: Tensor, num_sequences: int, width: int) -> Tensor:
+    """Rows at their places, by sequence and column, and zeros at all others."""
+    padded = values_XX.new_zeros(num_sequences * width, *values_XX.shape[1:])
+    return padded.index_copy(0, places_X, values_XX).view(num_sequences, width, *values_XX.shape[1:])

@@ -6,13 +6,15 @@ they lie: nothing is gathered, nothing is masked, and even here no padding is mu
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from litebert.batch import find_places, place_rows
 
 
 def attend(projected_TX: Tensor, lengths: tuple[int, ...], num_heads: int, dropout: float = 0.0) -> Tensor:
@@ -27,6 +29,30 @@ def attend(projected_TX: Tensor, lengths: tuple[int, ...], num_heads: int, dropo
     return contexts[0] if len(contexts) == 1 else torch.cat(contexts)
 
 
+def attend_from(
+    queries_RD: Tensor,
+    keys_values_TX: Tensor,
+    lengths: Sequence[int],
+    counts: Sequence[int],
+    num_heads: int,
+    dropout: float = 0.0,
+) -> Tensor:
+    """The same for some tokens alone, whose queries lie end to end, as many of each sequence as `counts` says."""
+    counts_left = iter(counts)
+    runs = [tuple(itertools.islice(counts_left, len(list(run)))) for _, run in itertools.groupby(lengths)]
+    parts = torch.split(queries_RD, list(map(sum, runs)))
+    contexts = []
+    for run, queries_XD, run_BLX in zip(runs, parts, split_runs(keys_values_TX, lengths), strict=True):
+        if not len(queries_XD):
+            continue
+        places_X = find_places(run, max(run)).to(queries_XD.device)
+        (query_BHXK,) = take_apart(place_rows(queries_XD, places_X, len(run), max(run)), num_heads, 1)
+        key_BHLK, value_BHLK = take_apart(run_BLX, num_heads, 2)
+        context_BHXK = F.scaled_dot_product_attention(query_BHXK, key_BHLK, value_BHLK, dropout_p=dropout)
+        contexts.append(context_BHXK.transpose(1, 2).reshape(-1, queries_RD.shape[1]).index_select(0, places_X))
+    return contexts[0] if len(contexts) == 1 else torch.cat(contexts)
+
+
 def make_attention_maps(projected_TX: Tensor, lengths: tuple[int, ...], num_heads: int) -> Iterator[Tensor]:
     """The attention probabilities of each sequence, [heads, length, length]."""
     for run_BLX in split_runs(projected_TX, lengths):
@@ -35,7 +61,7 @@ def make_attention_maps(projected_TX: Tensor, lengths: tuple[int, ...], num_head
         yield from scores_BHLL.softmax(dim=-1)
 
 
-def split_runs(values_TX: Tensor, lengths: tuple[int, ...]) -> list[Tensor]:
+def split_runs(values_TX: Tensor, lengths: Sequence[int]) -> list[Tensor]:
     """Views of the sequences of each length, BLX."""
     runs = [(len(list(run)), length) for length, run in itertools.groupby(lengths)]
     parts = torch.split(values_TX, [number * length for number, length in runs])

@@ -4,6 +4,7 @@ ALBERT 3.1, cross-layer parameter sharing, is `sharing_map`: for every depth, wh
 weights it uses. Everything from "all" (ALBERT) to "none" (BERT) is the same mechanism.
 """
 
+import itertools
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
 from litebert.config import check_fields, require
-from litebert.models.layers import Attention, Embedding, FeedForward
+from litebert.models.layers import Attention, Embedding, FeedForward, Reading
 
 Activation = Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"]
 Checkpointing = Literal["nothing", "activations", "layers"]
@@ -74,7 +75,8 @@ class EncoderConfig:
         projection = self.embedding_size * self.hidden_size if self.projection else 0
         attention = 4 * self.hidden_size**2 + 2 * length * self.hidden_size
         feed_forward = 2 * self.hidden_size * self.feed_forward_size
-        return 2 * (projection + (num_layers or self.num_layers) * (attention + feed_forward))
+        layers = self.num_layers if num_layers is None else num_layers
+        return 2 * (projection + layers * (attention + feed_forward))
 
 
 def sharing_map(sharing: str, num_layers: int) -> tuple[tuple[int, int], ...]:
@@ -211,29 +213,62 @@ class Encoder(nn.Module):
         encoded = self.encode(sorted_batch, keep_depths, keep_attention_maps)
         return encoded.restore(order, tokens_T)
 
-    def encode(self, batch: Batch, keep_depths: bool, keep_attention_maps: bool) -> Encoded:
+    def read(self, batch: Batch, positions_R: Tensor) -> Tensor:
+        """The hidden states of some tokens alone, in the order that is given: the last layer makes no others.
+
+        Its queries, its feed-forward network and what follows are then a matter of those tokens, exactly as before.
+        """
+        self.check(batch)
+        sorted_batch, tokens_T = batch.reorder(batch.longest_first)
+        places_R, order_R = torch.argsort(tokens_T)[positions_R].sort()
+        starts_B = sorted_batch.starts_B
+        bounds = [*torch.searchsorted(places_R, starts_B).tolist(), len(places_R)]
+        reading = Reading(places_R, tuple(end - start for start, end in itertools.pairwise(bounds)))
+        hidden_RD = self.encode(sorted_batch, reading=reading).hidden_TD
+        return permute(hidden_RD, torch.argsort(order_R), order_R)
+
+    def encode(
+        self,
+        batch: Batch,
+        keep_depths: bool = False,
+        keep_attention_maps: bool = False,
+        reading: Reading | None = None,
+    ) -> Encoded:
         hidden_TD = self.embedding(batch)
         depths, maps = [hidden_TD], []
         for depth in range(self.num_layers):
             layer_maps: list[Tensor] | None = [] if keep_attention_maps else None
+            run = partial(self.run_layer, depth, reading=reading if depth == self.num_layers - 1 else None)
             if self.checkpointing == "layers" and self.training:
-                hidden_TD = checkpoint(self.run_layer, depth, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)
+                hidden_TD = checkpoint(run, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)
             else:
-                hidden_TD = self.run_layer(depth, hidden_TD, batch.lengths, layer_maps)
+                hidden_TD = run(hidden_TD, batch.lengths, layer_maps)
             if keep_depths:
                 depths.append(hidden_TD)
             if layer_maps is not None:
                 maps.append(tuple(layer_maps))
         return Encoded(hidden_TD, tuple(depths) if keep_depths else None, tuple(maps) if keep_attention_maps else None)
 
-    def run_layer(self, depth: int, hidden_TD: Tensor, lengths: tuple[int, ...], maps: list[Tensor] | None) -> Tensor:
+    def run_layer(
+        self,
+        depth: int,
+        hidden_TD: Tensor,
+        lengths: tuple[int, ...],
+        maps: list[Tensor] | None,
+        reading: Reading | None,
+    ) -> Tensor:
+        """What a layer makes of all tokens, or of those that are read."""
         attention, feed_forward, block = self.depths[depth]
-        norms = cast(BlockNorms, self.norms[block])
-        attended_TD = self.dropout(self.attentions[attention](hidden_TD, lengths, maps))
-        hidden_TD = norms.attention(hidden_TD + attended_TD)
+        attend, norms = cast(Attention, self.attentions[attention]), cast(BlockNorms, self.norms[block])
+        if reading is None:
+            hidden_RD, attended_RD = hidden_TD, attend(hidden_TD, lengths, maps)
+        else:
+            hidden_RD = hidden_TD.index_select(0, reading.positions_R)
+            attended_RD = attend.read(hidden_RD, hidden_TD, lengths, reading.counts)
+        hidden_RD = norms.attention(hidden_RD + self.dropout(attended_RD))
         recompute = self.checkpointing == "activations" and self.training
-        transformed_TD = self.dropout(self.feed_forwards[feed_forward](hidden_TD, recompute=recompute))
-        return norms.feed_forward(hidden_TD + transformed_TD)
+        transformed_RD = self.dropout(self.feed_forwards[feed_forward](hidden_RD, recompute=recompute))
+        return norms.feed_forward(hidden_RD + transformed_RD)
 
     def check(self, batch: Batch) -> None:
         """Refuses what the embedding tables do not reach; ids on a device are left to it, so as not to wait for it."""

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -48,6 +48,8 @@ class HeadConfig:
 
 POOLED_KINDS: frozenset[HeadKind] = frozenset({"pair", "classes", "choice"})
 """The heads that read the pooled first token."""
+TOKEN_KINDS: frozenset[HeadKind] = frozenset({"token_classes", "span", "answerable_span"})
+"""The heads that read every token."""
 PRETRAINING = (HeadConfig(kind="masked_token"), HeadConfig(kind="pair"))
 
 
@@ -55,7 +57,10 @@ class Features(NamedTuple):
     """What a head sees."""
 
     batch: Batch
-    hidden_TD: Tensor
+    hidden_TD: Tensor | None
+    """Of all tokens, where a head reads them all."""
+    predicted_PD: Tensor | None
+    """Those at the predicted positions (all, if the batch names none), where there is a masked-token head."""
     pooled_BD: Tensor | None
     words_VE: Tensor
     """The embedding table, to which the masked-token head is tied."""
@@ -72,11 +77,8 @@ class MaskedTokenHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def prepare(self, features: Features) -> Tensor:
-        """Hidden states at the predicted positions (all, if the batch names none) -> the width of the table."""
-        hidden_PD = features.hidden_TD
-        if features.batch.predicted_positions_P is not None:
-            hidden_PD = hidden_PD[features.batch.predicted_positions_P]
-        return self.norm(self.activation(self.transform(hidden_PD)))
+        """Hidden states at the predicted positions -> the width of the table."""
+        return self.norm(self.activation(self.transform(features.predicted_PD)))
 
     def forward(self, features: Features) -> Tensor:
         return F.linear(self.prepare(features), features.words_VE, self.bias)
@@ -139,15 +141,16 @@ class AnswerableSpanHead(nn.Module):
 
         `allowed_T` is true where an answer may lie: the first token and the paragraph.
         """
-        batch, hidden_BLD = features.batch, features.batch.pad(features.hidden_TD)
+        batch, hidden_TD = features.batch, cast(Tensor, features.hidden_TD)
+        hidden_BLD = batch.pad(hidden_TD)
         allowed_T = torch.ones_like(batch.token_ids_T, dtype=torch.bool) if allowed_T is None else allowed_T
         forbidden_BL = ~batch.pad(allowed_T)
-        start_logits_BL = batch.pad(self.start(features.hidden_TD).squeeze(-1)).masked_fill(forbidden_BL, FORBIDDEN)
+        start_logits_BL = batch.pad(self.start(hidden_TD).squeeze(-1)).masked_fill(forbidden_BL, FORBIDDEN)
         if starts_B is None:
             starts_BS = start_logits_BL.topk(min(num_starts, max(batch.lengths)), dim=1).indices
         else:
             starts_BS = starts_B[:, None]
-        tokens_BLD = batch.pad(F.linear(features.hidden_TD, self.end_transform.weight[:, : hidden_BLD.shape[-1]]))
+        tokens_BLD = batch.pad(F.linear(hidden_TD, self.end_transform.weight[:, : hidden_BLD.shape[-1]]))
         end_logits_BSL = self.score_ends(hidden_BLD, tokens_BLD, starts_BS)
         return Spans(
             start_logits_BL,
@@ -232,12 +235,34 @@ class Model(nn.Module):
         require(not unfed, f"the heads {', '.join(unfed)} read the pooled first token, but the model has no pooler")
 
     def encode(self, batch: Batch) -> Features:
-        """What every head needs, for those who call heads one by one."""
-        return self.make_features(batch, self.encoder(batch).hidden_TD)
+        """What every head needs, for those who call heads one by one; the last layer runs for what they read alone."""
+        if self.reads_all(batch):
+            return self.make_features(batch, self.encoder(batch).hidden_TD)
+        starts_B = batch.starts_B
+        predicted_P = batch.predicted_positions_P if "masked_token" in self.heads else None
+        positions = [starts_B] if predicted_P is None else [starts_B, predicted_P]
+        hidden_RD = self.encoder.read(batch, torch.cat(positions))
+        first_BD, predicted_PD = hidden_RD[: len(starts_B)], hidden_RD[len(starts_B) :]
+        return Features(batch, None, predicted_PD, self.pool(first_BD), self.encoder.embedding.words.weight)
+
+    def reads_all(self, batch: Batch) -> bool:
+        """Whether the heads read the last hidden states of all tokens, and not of the first and the predicted alone."""
+        kinds = self.head_configs.keys()
+        everywhere = "masked_token" in kinds and batch.predicted_positions_P is None
+        # How many tokens are read is not known to a compiler.
+        return not kinds or not kinds.isdisjoint(TOKEN_KINDS) or everywhere or torch.compiler.is_compiling()
 
     def make_features(self, batch: Batch, hidden_TD: Tensor) -> Features:
-        pooled_BD = None if self.pooler is None else torch.tanh(self.pooler(hidden_TD[batch.starts_B]))
-        return Features(batch, hidden_TD, pooled_BD, self.encoder.embedding.words.weight)
+        """What every head needs, of hidden states of all tokens."""
+        predicted_PD = None
+        if "masked_token" in self.heads:
+            predicted_P = batch.predicted_positions_P
+            predicted_PD = hidden_TD if predicted_P is None else hidden_TD[predicted_P]
+        pooled_BD = self.pool(hidden_TD[batch.starts_B])
+        return Features(batch, hidden_TD, predicted_PD, pooled_BD, self.encoder.embedding.words.weight)
+
+    def pool(self, first_BD: Tensor) -> Tensor | None:
+        return None if self.pooler is None else torch.tanh(self.pooler(first_BD))
 
     def forward(
         self,

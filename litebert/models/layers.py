@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
-from litebert.models.attention import attend, make_attention_maps
+from litebert.models.attention import attend, attend_from, make_attention_maps
 from litebert.models.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -55,6 +56,15 @@ class Embedding(nn.Module):
         return self.projection(self.dropout(self.norm(embedded_TE)))
 
 
+class Reading(NamedTuple):
+    """Which tokens are read of a packed batch's last hidden states."""
+
+    positions_R: Tensor
+    """In increasing order."""
+    counts: tuple[int, ...]
+    """How many of each sequence."""
+
+
 class Attention(nn.Module):
     """Multi-head self-attention within each packed sequence; its three input projections are one matrix."""
 
@@ -70,8 +80,20 @@ class Attention(nn.Module):
         projected_TX = self.query_key_value(hidden_TD)
         if maps is not None:
             maps.extend(make_attention_maps(projected_TX, lengths, self.num_heads))
-        dropout = self.dropout if self.training else 0.0
-        return self.output(attend(projected_TX, lengths, self.num_heads, dropout))
+        return self.output(attend(projected_TX, lengths, self.num_heads, self.current_dropout))
+
+    def read(self, read_RD: Tensor, hidden_TD: Tensor, lengths: tuple[int, ...], counts: tuple[int, ...]) -> Tensor:
+        """The same for some tokens alone, so many of each sequence; keys and values are still those of all."""
+        size = hidden_TD.shape[1]
+        queries_RD = self.query_key_value(read_RD, slice(size))
+        keys_values_TX = self.query_key_value(hidden_TD, slice(size, None))
+        return self.output(
+            attend_from(queries_RD, keys_values_TX, lengths, counts, self.num_heads, self.current_dropout)
+        )
+
+    @property
+    def current_dropout(self) -> float:
+        return self.dropout if self.training else 0.0
 
 
 class FeedForward(nn.Module):

@@ -21,10 +21,12 @@ SMALLEST_PRODUCT = 1 << 29
 class Linear(nn.Linear):
     """`nn.Linear` for packed tokens."""
 
-    def forward(self, values_TX: Tensor) -> Tensor:
-        if len(values_TX) * self.weight.numel() >= SMALLEST_PRODUCT and can_use_onednn(values_TX, self.weight):
-            return OneDNNProduct.apply(values_TX, self.weight, self.bias)  # type: ignore[no-untyped-call]
-        return F.linear(values_TX, self.weight, self.bias)
+    def forward(self, values_TX: Tensor, outputs: slice | None = None) -> Tensor:
+        """All outputs, or those of a slice alone."""
+        weight, bias = (self.weight, self.bias) if outputs is None else (self.weight[outputs], self.bias[outputs])
+        if len(values_TX) * weight.numel() >= SMALLEST_PRODUCT and can_use_onednn(values_TX, weight):
+            return OneDNNProduct.apply(values_TX, weight, bias)  # type: ignore[no-untyped-call]
+        return F.linear(values_TX, weight, bias)
 
 
 def can_use_onednn(values_TX: Tensor, weight: Tensor) -> bool:

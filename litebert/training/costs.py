@@ -34,6 +34,11 @@ class Work:
     def num_tokens(self) -> int:
         return sum(self.lengths)
 
+    @property
+    def num_read(self) -> int:
+        """The tokens that heads read: the first of each sequence, and those that are predicted."""
+        return len(self.lengths) + self.num_predicted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
@@ -72,22 +77,40 @@ class Memory(NamedTuple):
 
 
 def count_flops(
-    config: EncoderConfig, lengths: Sequence[int], num_predicted: int, num_layers: int | None = None
+    config: EncoderConfig,
+    lengths: Sequence[int],
+    num_predicted: int,
+    num_layers: int | None = None,
+    *,
+    reads_all: bool = False,
 ) -> int:
     """Useful matrix products of a training step, of which the backward pass has twice as many as the forward pass.
 
-    Real tokens and predicted positions alone count. `num_layers` is how many are run, where those are not all.
+    Real tokens and predicted positions alone count, and in the last layer, unless heads read all tokens, what those and
+    the first tokens need. `num_layers` is how many are run, where those are not all.
     """
-    encoder = sum(length * config.flops_per_token(length, num_layers) for length in lengths)
+    layers = config.num_layers if num_layers is None else num_layers
+    encoder = sum(length * config.flops_per_token(length, layers if reads_all else layers - 1) for length in lengths)
+    last = 0 if reads_all else count_last_layer(config, lengths, num_predicted)
     head = num_predicted * 2 * config.embedding_size * (config.hidden_size + config.vocab_size)
-    return 3 * (encoder + head)
+    return 3 * (encoder + last + head)
+
+
+def count_last_layer(config: EncoderConfig, lengths: Sequence[int], num_predicted: int) -> int:
+    """The products of the last layer's forward pass: keys and values of all tokens, the rest where heads read."""
+    hidden, rate = config.hidden_size, num_predicted / sum(lengths)
+    everywhere = 2 * hidden**2
+    read = [2 * hidden**2 + 2 * length * hidden + 2 * hidden * config.feed_forward_size for length in lengths]
+    return round(
+        sum(2 * (n * everywhere + (1 + rate * n) * per_token) for n, per_token in zip(lengths, read, strict=True))
+    )
 
 
 def count_recomputed(config: EncoderConfig, work: Work, checkpointing: Checkpointing) -> int:
     """The matrix products that checkpointing adds to a step: a forward pass of its layers, or none."""
     if checkpointing == "layers":
-        products = sum(n * (config.flops_per_token(n, 2) - config.flops_per_token(n, 1)) for n in work.lengths)
-        return products * work.num_layers
+        layer = sum(n * (config.flops_per_token(n, 1) - config.flops_per_token(n, 0)) for n in work.lengths)
+        return layer * (work.num_layers - 1) + count_last_layer(config, work.lengths, work.num_predicted)
     return 0
 
 
@@ -131,10 +154,11 @@ def count_memory(config: EncoderConfig, work: Work, manner: Manner, num_pair_cla
 
 def count_activations(config: EncoderConfig, work: Work, manner: Manner) -> int:
     """The bytes that are kept from the forward pass for the backward pass."""
-    kept = layer_input_bytes(config, work, manner)
-    if manner.checkpointing != "layers":
-        kept = layer_bytes(config, work, manner)
-    return work.num_layers * kept + embedding_bytes(config, work, manner) + head_bytes(config, work, manner)
+    if manner.checkpointing == "layers":
+        layers = work.num_layers * layer_input_bytes(config, work, manner)
+    else:
+        layers = (work.num_layers - 1) * layer_bytes(config, work, manner) + last_layer_bytes(config, work, manner)
+    return layers + embedding_bytes(config, work, manner) + head_bytes(config, work, manner)
 
 
 def residual_size(config: EncoderConfig, manner: Manner) -> int:
@@ -148,14 +172,30 @@ def layer_input_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
 
 def layer_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
     """What one layer keeps: the inputs of its matrices, of its normalisations, of attention and of the activation."""
+    return work.num_tokens * token_bytes(config, manner) + attention_bytes(config, work.lengths, manner)
+
+
+def last_layer_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    """The same of the last layer: inputs, keys and values of all tokens, the rest of those that heads read."""
     hidden, value = config.hidden_size, manner.value
-    per_token = 2 * hidden * (value + residual_size(config, manner))
-    per_token += 4 * FULL  # a mean and a deviation for each of two normalisations
+    kept = work.num_tokens * 3 * hidden * value + work.num_read * token_bytes(config, manner)
+    kept += work.num_read * 4 * WHOLE_NUMBER  # where they stand, and their order both ways
+    if config.attention_dropout and manner.on_cpu:
+        shares = work.num_read / work.num_tokens * config.num_heads * sum(length**2 for length in work.lengths)
+        return kept + round(value * (3 * hidden * work.num_read + 3 * shares))
+    return kept + work.num_read * (3 * hidden * value + FULL * config.num_heads)
+
+
+def token_bytes(config: EncoderConfig, manner: Manner) -> int:
+    """What a layer keeps of a token beside what attention does."""
+    hidden, value = config.hidden_size, manner.value
+    kept = 2 * hidden * (value + residual_size(config, manner))
+    kept += 4 * FULL  # a mean and a deviation for each of two normalisations
     copies = 1 if manner.checkpointing == "activations" else activation_copies(config)
-    per_token += copies * value * config.feed_forward_size
+    kept += copies * value * config.feed_forward_size
     if config.hidden_dropout:
-        per_token += 2 * hidden * manner.mask(value)
-    return work.num_tokens * per_token + attention_bytes(config, work.lengths, manner)
+        kept += 2 * hidden * manner.mask(value)
+    return kept
 
 
 def activation_copies(config: EncoderConfig) -> int:
@@ -181,8 +221,6 @@ def embedding_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
     per_token = FULL * size + 2 * FULL  # the normalisation's
     per_token += manner.value * size if config.projection else 0
     per_token += manner.mask(FULL) * size if config.hidden_dropout else 0
-    if list(work.lengths) == sorted(work.lengths, reverse=True):
-        return work.num_tokens * (per_token + WHOLE_NUMBER)  # positions: the other ids are the batch's
     return work.num_tokens * (per_token + 5 * WHOLE_NUMBER)  # the ids in another order, and the order both ways
 
 
@@ -208,7 +246,11 @@ def copied_bytes(config: EncoderConfig, manner: Manner) -> int:
         "layers": parts["attention"] + parts["feed-forward"],
     }
     looked_up = (config.num_positions + config.num_segments) * config.embedding_size
-    return HALF * (sum(parts.values()) - looked_up - forgotten[manner.checkpointing])
+    copied = sum(parts.values()) - looked_up - forgotten[manner.checkpointing]
+    *others, last = (attention for attention, _ in sharing_map(config.sharing, config.num_layers))
+    if last in others and manner.checkpointing != "layers":
+        copied += 3 * config.hidden_size * (config.hidden_size + 1)  # the last layer's queries apart from its keys
+    return HALF * copied
 
 
 def forward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:

@@ -275,8 +275,13 @@ class Loop:
         counts = self.training.objective.count(batch)
         by_clock = time.perf_counter() - self.saved_at > 60 * self.config.save_minutes
         by_step = self.config.save_every and self.step % self.config.save_every == 0
-        num_layers = self.model.encoder.num_layers
-        work = count_flops(self.model.config, batch.lengths, counts.get("masked_token", 0), num_layers)
+        work = count_flops(
+            self.model.config,
+            batch.lengths,
+            counts.get("masked_token", 0),
+            self.model.encoder.num_layers,
+            reads_all=self.model.reads_all(batch),
+        )
         flags = [self.ranks.is_first and by_clock, *(number in caught for number in SIGNALS)]
         mine = [*flags, batch.num_tokens, batch.num_sequences, work, *counts.values()]
         clock, terminated, interrupted, tokens, sequences, flops, *totals = self.ranks.add_up(list(map(float, mine)))

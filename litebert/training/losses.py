@@ -83,7 +83,7 @@ def masked_token_loss(head: MaskedTokenHead, features: Features) -> Part:
     targets_P = features.batch.predicted_ids_P
     if targets_P is None or features.batch.predicted_positions_P is None:
         raise UserError("the batch says nothing of what is to be predicted; give it predicted positions and ids")
-    if torch.is_autocast_enabled(features.hidden_TD.device.type):
+    if torch.is_autocast_enabled(targets_P.device.type):
         logits_PV = head(features)
         losses_P = F.cross_entropy(logits_PV.float(), targets_P, reduction="none")
         return Part(losses_P.sum(), (logits_PV.argmax(dim=1) == targets_P).sum(), losses_P.detach())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import UserError
-from litebert.models.encoder import Encoder, EncoderConfig, sharing_map
+from litebert.models.encoder import Checkpointing, Encoder, EncoderConfig, sharing_map
 from litebert.models.heads import PRETRAINING, Model
 from litebert.training.losses import Pretraining, mean_loss
 
@@ -73,6 +73,46 @@ def test_packed_equals_padded_equals_one_by_one_in_forward_and_in_gradients(leng
         for ours, theirs in zip(packed[1], other[1], strict=True):
             scale = max(1.0, float(theirs.abs().max()))
             torch.testing.assert_close(ours / scale, theirs / scale, rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    sharing=st.sampled_from(["all", "none", "ffn"]),
+    checkpointing=st.sampled_from(["nothing", "activations", "layers"]),
+    seed=st.integers(0, 99),
+)
+def test_reading_some_tokens_gives_their_numbers_of_all_in_forward_and_in_gradients(
+    lengths: list[int], sharing: str, checkpointing: Checkpointing, seed: int
+) -> None:
+    encoder = make_model(replace(CONFIG, sharing=sharing), seed).encoder.train()
+    encoder.checkpointing = checkpointing
+    batch, generator = Batch.pack(make_sequences(lengths, seed)), torch.Generator().manual_seed(seed)
+    # In any order, some of them twice, and of some sequences none.
+    num_read = int(torch.randint(1, 30, (), generator=generator))
+    positions_R = torch.randint(sum(lengths), (num_read,), generator=generator)
+    weights_RD = torch.randn(len(positions_R), CONFIG.hidden_size, generator=generator)
+    read_RD, whole_RD = encoder.read(batch, positions_R), encoder(batch).hidden_TD[positions_R]
+    torch.testing.assert_close(read_RD, whole_RD, rtol=1e-5, atol=1e-5)
+    parameters = list(encoder.parameters())
+    ours, theirs = (
+        torch.autograd.grad((hidden_RD * weights_RD).sum(), parameters) for hidden_RD in (read_RD, whole_RD)
+    )
+    for our, their in zip(ours, theirs, strict=True):
+        scale = max(1.0, float(their.abs().max()))
+        torch.testing.assert_close(our / scale, their / scale, rtol=1e-5, atol=1e-5)
+
+
+def test_reading_in_16_bits_and_with_dropout_of_attention() -> None:
+    batch, positions_R = Batch.pack(make_sequences([12, 7, 12])), torch.tensor([0, 3, 12, 19, 30])
+    encoder = make_model().encoder
+    with torch.autocast("cpu", torch.bfloat16):
+        read_RD, whole_RD = encoder.read(batch, positions_R), encoder(batch).hidden_TD[positions_R]
+    torch.testing.assert_close(read_RD, whole_RD, rtol=0.05, atol=0.05)
+    dropping = make_model(replace(CONFIG, attention_dropout=0.5)).encoder.train()
+    assert not torch.equal(dropping.read(batch, positions_R), dropping.read(batch, positions_R))
+    dropping.eval()
+    torch.testing.assert_close(dropping.read(batch, positions_R), dropping(batch).hidden_TD[positions_R])
 
 
 def test_a_padded_call_gives_the_packed_numbers_by_row_and_column() -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 import transformers
@@ -10,7 +12,7 @@ from transformers.models.xlnet.modeling_xlnet import (
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import Features, HeadConfig, Model, Spans
+from litebert.models.heads import Features, HeadConfig, HeadKind, Model, Spans
 
 CONFIG = EncoderConfig(
     vocab_size=61, embedding_size=16, hidden_size=32, num_layers=2, num_heads=4, feed_forward_size=64, num_positions=40,
@@ -138,3 +140,40 @@ def test_heads_can_be_called_one_by_one() -> None:
     features = model.encode(BATCH)
     assert isinstance(features, Features)
     assert torch.equal(model.heads["pair"](features), model(BATCH).logits["pair"])
+
+
+PREDICTED = replace(BATCH, predicted_positions_P=torch.tensor([1, 6, 14]))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "batch", "all_of_them"),
+    [
+        (["masked_token", "pair"], PREDICTED, False),
+        (["masked_token"], PREDICTED, False),
+        (["masked_token", "pair"], BATCH, True),
+        (["classes"], BATCH, False),
+        (["choice"], BATCH, False),
+        (["classes", "token_classes"], BATCH, True),
+        (["span"], BATCH, True),
+        (["answerable_span"], BATCH, True),
+    ],
+)
+def test_the_last_layer_runs_for_the_tokens_that_are_read(
+    kinds: list[HeadKind], batch: Batch, all_of_them: bool
+) -> None:
+    model = make_model(*(HeadConfig(kind=kind) for kind in kinds))
+    rows = []
+    model.encoder.feed_forwards[0].register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0])))
+    features = model.encode(batch)
+    predicted = 3 if "masked_token" in kinds else 0
+    assert rows == [batch.num_tokens, batch.num_tokens if all_of_them else batch.num_sequences + predicted]
+    assert model.reads_all(batch) == all_of_them == (features.hidden_TD is not None)
+    for kind, logits in model(batch).logits.items():
+        torch.testing.assert_close(model.heads[kind](features), logits, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_without_heads_or_pooler_still_encodes_all() -> None:
+    torch.manual_seed(0)
+    features = Model(CONFIG, pooler=False).encode(BATCH)
+    assert features.hidden_TD is not None and features.hidden_TD.shape == (16, 32)
+    assert features.pooled_BD is None and features.predicted_PD is None
