@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from litebert.batch import find_places, place_rows
+from litebert.models.linear import is_plain
 
 
 def attend(projected_TX: Tensor, lengths: tuple[int, ...], num_heads: int, dropout: float = 0.0) -> Tensor:
@@ -75,10 +76,7 @@ def take_apart(run_BLX: Tensor, num_heads: int, num_parts: int = 3) -> tuple[Ten
 
 def can_use_kernels(values_TX: Tensor) -> bool:
     return (
-        values_TX.is_cpu
-        and values_TX.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
+        is_plain(values_TX)
         and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]  # `sdpa_kernel` sets it, on CPU too
         and hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward")
     )

@@ -11,7 +11,8 @@ from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
 from litebert.models.attention import attend, attend_from, make_attention_maps
-from litebert.models.linear import Linear
+from litebert.models.gelu import GELULinear
+from litebert.models.linear import Linear, is_plain, linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
@@ -84,9 +85,11 @@ class Attention(nn.Module):
 
     def read(self, read_RD: Tensor, hidden_TD: Tensor, lengths: tuple[int, ...], counts: tuple[int, ...]) -> Tensor:
         """The same for some tokens alone, so many of each sequence; keys and values are still those of all."""
-        size = hidden_TD.shape[1]
-        queries_RD = self.query_key_value(read_RD, slice(size))
-        keys_values_TX = self.query_key_value(hidden_TD, slice(size, None))
+        sizes = [hidden_TD.shape[1], 2 * hidden_TD.shape[1]]
+        (query_weight, weight), (query_bias, bias) = (
+            torch.split(parameter, sizes) for parameter in (self.query_key_value.weight, self.query_key_value.bias)
+        )
+        queries_RD, keys_values_TX = linear(read_RD, query_weight, query_bias), linear(hidden_TD, weight, bias)
         return self.output(
             attend_from(queries_RD, keys_values_TX, lengths, counts, self.num_heads, self.current_dropout)
         )
@@ -102,12 +105,15 @@ class FeedForward(nn.Module):
     def __init__(self, hidden_size: int, feed_forward_size: int, activation: str) -> None:
         super().__init__()
         self.up = Linear(hidden_size, feed_forward_size)
+        self.is_gelu_tanh = activation == "gelu_tanh"
         self.activation = ACTIVATIONS[activation]
         self.down = Linear(feed_forward_size, hidden_size)
 
     def forward(self, hidden_TD: Tensor, *, recompute: bool = False) -> Tensor:
         """With `recompute`, activated values are not kept for the backward pass but made again from their inputs."""
         raised_TF = self.up(hidden_TD)
+        if self.is_gelu_tanh and is_plain(raised_TF, self.down.weight):
+            return GELULinear.apply(raised_TF, self.down.weight, self.down.bias)  # type: ignore[no-untyped-call]
         return checkpoint(self.lower, raised_TF, use_reentrant=False) if recompute else self.lower(raised_TF)
 
     def lower(self, raised_TF: Tensor) -> Tensor:

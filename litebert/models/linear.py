@@ -21,23 +21,28 @@ SMALLEST_PRODUCT = 1 << 29
 class Linear(nn.Linear):
     """`nn.Linear` for packed tokens."""
 
-    def forward(self, values_TX: Tensor, outputs: slice | None = None) -> Tensor:
-        """All outputs, or those of a slice alone."""
-        weight, bias = (self.weight, self.bias) if outputs is None else (self.weight[outputs], self.bias[outputs])
-        if len(values_TX) * weight.numel() >= SMALLEST_PRODUCT and can_use_onednn(values_TX, weight):
-            return OneDNNProduct.apply(values_TX, weight, bias)  # type: ignore[no-untyped-call]
-        return F.linear(values_TX, weight, bias)
+    def forward(self, values_TX: Tensor) -> Tensor:
+        return linear(values_TX, self.weight, self.bias)
 
 
-def can_use_onednn(values_TX: Tensor, weight: Tensor) -> bool:
+def linear(values_TX: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`F.linear` for packed tokens."""
+    if is_plain(values_TX, weight) and uses_onednn(values_TX, weight):
+        return OneDNNProduct.apply(values_TX, weight, bias)  # type: ignore[no-untyped-call]
+    return F.linear(values_TX, weight, bias)
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether these are matrices that are computed with as they are: in single precision, on CPU, by no compiler."""
     return (
-        prefers_onednn()
-        and values_TX.is_cpu
-        and values_TX.ndim == 2
-        and values_TX.dtype == weight.dtype == torch.float32
+        all(tensor.ndim == 2 and tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
+
+
+def uses_onednn(values_TX: Tensor, weight: Tensor) -> bool:
+    return len(values_TX) * weight.numel() >= SMALLEST_PRODUCT and prefers_onednn()
 
 
 @functools.cache
@@ -62,11 +67,14 @@ class OneDNNProduct(torch.autograd.Function):
         values_TX, weight = ctx.saved_tensors
         for_values, for_weight, for_bias = ctx.needs_input_grad
         return (
-            multiply(grad_TX, weight.t(), None) if for_values else None,
+            multiply(grad_TX, weight.t()) if for_values else None,
             grad_TX.t() @ values_TX if for_weight else None,
             grad_TX.sum(dim=0) if for_bias else None,
         )
 
 
-def multiply(values_TX: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(values_TX, weight, bias, "none", [], "")
+def multiply(values_TX: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`values @ weight.T + bias` by the library that is faster at it."""
+    if uses_onednn(values_TX, weight):
+        return torch.ops.mkldnn._linear_pointwise(values_TX, weight, bias, "none", [], "")
+    return F.linear(values_TX, weight, bias)

@@ -191,11 +191,16 @@ def token_bytes(config: EncoderConfig, manner: Manner) -> int:
     hidden, value = config.hidden_size, manner.value
     kept = 2 * hidden * (value + residual_size(config, manner))
     kept += 4 * FULL  # a mean and a deviation for each of two normalisations
-    copies = 1 if manner.checkpointing == "activations" else activation_copies(config)
-    kept += copies * value * config.feed_forward_size
+    again = manner.checkpointing == "activations" or makes_activated_again(config, manner)
+    kept += (1 if again else activation_copies(config)) * value * config.feed_forward_size
     if config.hidden_dropout:
         kept += 2 * hidden * manner.mask(value)
     return kept
+
+
+def makes_activated_again(config: EncoderConfig, manner: Manner) -> bool:
+    """Whether that costs nothing, so that it is done unasked."""
+    return config.activation == "gelu_tanh" and manner.on_cpu and manner.precision == "fp32"
 
 
 def activation_copies(config: EncoderConfig) -> int:
@@ -271,7 +276,7 @@ def backward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:
     layer = work.num_tokens * value * inside + FULL * hidden * inner
     if manner.checkpointing == "layers":
         layer += layer_bytes(config, work, manner)
-    elif manner.checkpointing == "activations":
+    elif manner.checkpointing == "activations" or makes_activated_again(config, manner):
         layer += work.num_tokens * value * inner
     return table + max(logits, layer)
 
