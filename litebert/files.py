@@ -200,6 +200,9 @@ def explain(path: str | Path, deed: str) -> Iterator[None]:
         raise UserError(f"{path} does not exist; correct the path") from None
     except PermissionError:
         raise UserError(f"{path} cannot be {deed}: you have no permission; ask its owner for it") from None
+    except (IsADirectoryError, NotADirectoryError, FileExistsError) as error:
+        wanted = "is a folder; name a file" if isinstance(error, IsADirectoryError) else "lies in a file, not a folder"
+        raise UserError(f"{path} cannot be {deed}: it {wanted}") from None
     except ImportError as error:
         raise UserError(f"{path} cannot be {deed}: its protocol needs another package ({error})") from None
     except OSError as error:

@@ -162,7 +162,7 @@ def test_a_link_to_nowhere_is_named_and_not_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_neither_read_nor_fetched(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read .*directory"):
+    with pytest.raises(UserError, match="cannot be read: it is a folder; name a file"):
         open_file(tmp_path)
     with pytest.raises(UserError, match="is not a file"):
         fetch(tmp_path)
@@ -174,8 +174,13 @@ def test_a_folder_is_neither_read_nor_fetched(tmp_path: Path) -> None:
 
 def test_a_folder_cannot_be_made_inside_a_file(tmp_path: Path) -> None:
     write_file(tmp_path / "a", b"")
-    with pytest.raises(UserError, match="a/b cannot be written"):
+    with pytest.raises(UserError, match="a/b cannot be written: it lies in a file, not a folder"):
         write_file(tmp_path / "a" / "b", b"")
+
+
+def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be written: it is a folder; name a file"):
+        write_file(tmp_path, b"")
 
 
 def test_missing_permission_is_said_in_a_sentence() -> None:

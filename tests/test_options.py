@@ -41,6 +41,13 @@ def test_what_must_be_given_has_no_default(commands: dict[str, list[Option]]) ->
     assert next(option for option in commands["pretrain"] if option.name == "--run").default is None
 
 
+def test_every_option_says_what_it_is_for(commands: dict[str, list[Option]]) -> None:
+    silent = [
+        f"{command} {option.name}" for command, options in commands.items() for option in options if not option.help
+    ]
+    assert not silent
+
+
 def test_choices_are_found_where_an_option_may_be_left_out_too(commands: dict[str, list[Option]]) -> None:
     choices = {option.name: option.choices for option in commands["convert"]}
     assert "gelu_tanh" in choices["--activation"]
@@ -65,6 +72,8 @@ COMPLETIONS = [
     ("litebert study sha", {"sharing"}),
     ("litebert study --lis", {"--list"}),
     ("litebert evaluate --task te", {"text"}),
+    ("litebert plan --kind a100-4", {"a100-40"}),
+    ("litebert convert albert-na", {"albert-nano"}),
 ]
 
 

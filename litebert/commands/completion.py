@@ -36,11 +36,16 @@ def list_values(command: str, option: "Option") -> Sequence[str]:
     from litebert.presets import PRESETS
     from litebert.studies.catalogue import STUDIES
     from litebert.tasks.registry import OWN, TASKS
+    from litebert.training.devices import KINDS
 
-    named = {"--preset": sorted(PRESETS), "--task": [*sorted(TASKS), OWN]}
-    if command == "study":
-        named["NAME"] = sorted(STUDIES)
-    return option.choices or named.get(option.name, ())
+    named = {
+        "--preset": sorted(PRESETS),
+        "--task": [*sorted(TASKS), OWN],
+        "--kind": ["this", *sorted(KINDS)],
+        "study NAME": sorted(STUDIES),
+        "convert SRC": sorted(PRESETS),
+    }
+    return option.choices or named.get(f"{command} {option.name}" if option.is_positional else option.name, ())
 
 
 def complete_bash(commands: Mapping[str, Sequence["Option"]], shell: str) -> str:

@@ -18,9 +18,11 @@ class Options:
     task: str | None = None
     """What the folder says it was fine-tuned for, unless it is given."""
     split: str | None = None
-    """All of dev, or of a task that is a test alone, unless it is given."""
+    """The part of the data to score, such as dev or test. Unless it is given, dev, all of it where there are several;
+    test where a task has no dev."""
     threshold: float | None = None
-    """Of the score against an answer, above which there is none; the folder's, or the best for dev, unless given."""
+    """For questions that may have no answer: how far the score of none must be above the best answer's for none to be
+    given. Unless it is given, the folder's own, or the best for dev."""
     examples: int | None = None
     """Evaluate on so many examples, drawn at random but always the same, instead of all."""
     out: Path | None = None

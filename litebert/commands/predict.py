@@ -44,6 +44,8 @@ def run(options: Options) -> None:
         f"there is {'nothing' if options.text is None else 'both a text and data'} to predict; give --text or --data",
     )
     if options.text is not None:
+        for name in ("split", "out", "zip"):
+            require(not getattr(options, name), f"--{name} goes with --data; what is said of a text is printed")
         answer_text(options)
         return
     require(not options.json, "--json goes with --text; the predictions of --data are written to files")

@@ -20,6 +20,7 @@ class Options:
     out: Path = Path("report.html")
     """The page to write; it needs no other file."""
     title: str = "LiteBERT: report"
+    """The page's heading."""
 
 
 def run(options: Options) -> None:

@@ -42,6 +42,7 @@ class FinetuneConfig:
     epochs: float = 3.0
     """How often each example is seen, unless steps are given."""
     steps: int | None = None
+    """Train for so many, whatever the epochs."""
     learning_rate: float = 2e-5
     """The peak."""
     warmup_steps: int | None = None
@@ -57,6 +58,7 @@ class FinetuneConfig:
     dev_examples: int | None = None
     """Evaluate on so many examples, drawn at random, instead of all."""
     seed: int = 0
+    """For the new head, the order of the examples and dropout; the first, where several seeds are run."""
     columns: TextColumns = field(default_factory=TextColumns)
     limits: Limits = field(default_factory=Limits)
     optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(optimizer="adamw"))

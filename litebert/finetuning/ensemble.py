@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
 def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool = True) -> Ensemble:
     """Chooses members on dev, or takes all, and writes what they say together of every split they have predicted."""
-    require(len(folders) > 1, f"there are {len(folders)} runs to combine; name at least two")
+    require(len(folders) > 1, f"runs to combine: {len(folders)}; name at least two")
     runs = {name: open_run(folder) for name, folder in zip(name_runs(folders), folders, strict=True)}
     tasks = sorted({run.scores["task"] for run in runs.values()})
     require(len(tasks) == 1, f"the runs are of the tasks {', '.join(tasks)}; combine runs of one")

@@ -116,6 +116,10 @@ def read_stored(path: Path) -> Stored:
         tensors = tensorflow.huggingface_names(tensorflow.read_checkpoint(checkpoint))
         return Stored(checkpoint, read_google_config(checkpoint), tensors, by_google=True)
     require(path.is_dir(), f"{path} is not a folder; give a model folder or the prefix of a TensorFlow checkpoint")
+    require(
+        (path / "config.json").exists(),
+        f"{path} has neither a config.json nor a checkpoint of TensorFlow; name the folder of a model",
+    )
     return Stored(path, read_json(path / "config.json"), read_weights(path), by_google=False)
 
 

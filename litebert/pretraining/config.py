@@ -56,6 +56,7 @@ class PretrainConfig:
     evaluation_sequences: int = 1024
     """Held-out sequences to evaluate on; 0 evaluates nothing."""
     seed: int = 0
+    """For the weights, the order of the text, its masks, and dropout."""
     pairs: PairConfig = field(default_factory=PairConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

@@ -21,6 +21,7 @@ class StudyConfig:
     tasks: tuple[str, ...] = ()
     """Also fine-tune every model: rte=glue/RTE sst2=glue/SST-2. It comes on top of the budget."""
     finetune_epochs: float = 3.0
+    """How often each example is seen there."""
     finetune_examples: int | None = None
     """Learn from so many examples of a task, instead of all."""
 

@@ -39,7 +39,9 @@ class TextColumns:
     """The names of the columns of one or two texts and of what is to be said of them, which is one of four."""
 
     first: str = "text"
+    """The text, or the first of two."""
     second: str | None = None
+    """The second text, where a question is about two."""
     label: str | None = None
     """A class. It is the column named label if none of the four is given."""
     score: str | None = None
@@ -49,6 +51,7 @@ class TextColumns:
     tags: str | None = None
     """A tag for each word; the words are in `first`, and both are lists or separated by spaces."""
     separator: str = "|"
+    """Between several labels in one cell."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -49,9 +49,9 @@ class VocabularyConfig:
         require(self.size < 1 << 31, f"size is {self.size}; no vocabulary has 2^31 pieces")
         require(
             0.98 <= self.character_coverage <= 1.0,
-            f"character_coverage is {self.character_coverage}; it must be between 0.98 and 1",
+            f"the coverage of characters is {self.character_coverage}; it must be between 0.98 and 1",
         )
-        require(self.num_lines > 0, f"num_lines is {self.num_lines}; it must be at least 1")
+        require(self.num_lines > 0, f"the sample is {self.num_lines} lines; it must be at least 1")
         require(1 <= self.num_threads <= 1024, f"num_threads is {self.num_threads}; it must be from 1 to 1024")
 
     @property

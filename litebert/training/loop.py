@@ -59,16 +59,19 @@ class LoopConfig:
     micro_sequences: int | None = None
     """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
     precision: Literal["fp32", "bf16"] = "fp32"
+    """Of matrix products: whole, or 16 bits where torch's autocast allows it."""
     parallel: Parallel = "ddp"
     """How several processes share the work: each with all weights, or each with a part of them."""
     guard_factor: float = 100.0
     """Steps whose gradient is longer than usual by this factor are skipped, as are those that are not finite."""
     log_every: int = 50
+    """Steps between lines of the log."""
     evaluate_every: int | None = None
     """Steps between evaluations; a tenth of the run unless it is given. 0 evaluates only at the end."""
     save_every: int = 0
     """Steps between checkpoints, beside those by the clock."""
     save_minutes: float = 10.0
+    """Minutes between checkpoints."""
     keep: int = 3
     """How many checkpoints stay."""
 

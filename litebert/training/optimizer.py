@@ -17,9 +17,13 @@ class OptimizerConfig:
     """The rule and its numbers; the defaults are the paper's and its released code's."""
 
     optimizer: Literal["lamb", "adamw"] = "lamb"
+    """LAMB is the paper's, for batches of thousands; AdamW suits small ones."""
     beta1: float = 0.9
+    """How much of the mean of past gradients stays at each step."""
     beta2: float = 0.999
+    """How much of the mean of their squares stays."""
     epsilon: float = 1e-6
+    """Added to the root of that mean before it divides."""
     weight_decay: float = 0.01
     """Of matrices and tables; biases and layer normalisations have none."""
     bias_correction: bool = False

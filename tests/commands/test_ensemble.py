@@ -49,7 +49,7 @@ def test_a_users_mistake_is_told_in_a_sentence(capsys: Printed, folder: Path, tm
 
     first, second, other = folder / "run", folder / "second", folder / "other" / "run"
     assert "the runs are of the tasks sst2, text; combine runs of one" in combine(first, other)
-    assert "there are 1 runs to combine; name at least two" in combine(first)
+    assert "runs to combine: 1; name at least two" in combine(first)
     assert f"{folder}/start has no scores.json; name a run of litebert finetune that is done" in combine(
         first, folder / "start"
     )

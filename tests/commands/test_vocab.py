@@ -82,7 +82,7 @@ def test_mistakes_are_said_in_a_sentence(text: Path, tmp_path: Path, capsys: pyt
     assert "nowhere.txt does not exist" in fail(capsys, tmp_path / "nowhere.txt", *out)
     assert "the text gives at most" in fail(capsys, text, *out)
     assert "--cased and --uncased exclude each other" in fail(capsys, text, *out, "--cased", "--uncased")
-    assert "character_coverage is 2.0" in fail(capsys, text, *out, "--coverage", 2)
+    assert "the coverage of characters is 2.0" in fail(capsys, text, *out, "--coverage", 2)
     assert "'nfc'" in fail(capsys, text, *out, "--normalization", "nfc")
     (tmp_path / "blank.txt").write_text(" \n\n")
     assert "no text" in fail(capsys, tmp_path / "blank.txt", *out)

@@ -88,7 +88,7 @@ def test_every_kind_of_answer_can_be_combined(finished: Make, tmp_path: Path, ki
 
 def test_what_cannot_be_combined_is_refused(finished: Make, members: tuple[str, list[Path]], tmp_path: Path) -> None:
     data, folders = members
-    with pytest.raises(UserError, match="there are 1 runs to combine; name at least two"):
+    with pytest.raises(UserError, match="runs to combine: 1; name at least two"):
         combine_runs(folders[:1], data, tmp_path / "out")
     with pytest.raises(UserError, match="is given twice; name each run once"):
         combine_runs(folders[:1] * 2, data, tmp_path / "out")

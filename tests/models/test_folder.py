@@ -474,7 +474,9 @@ def test_a_config_that_cannot_be_meant_is_refused(tmp_path: Path, changes: dict[
 def test_a_missing_folder_and_one_without_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nowhere is not a folder"):
         read_model(tmp_path / "nowhere")
-    with pytest.raises(UserError, match=r"config.json does not exist"):
+    with pytest.raises(
+        UserError, match="neither a config.json nor a checkpoint of TensorFlow; name the folder of a model"
+    ):
         read_model(tmp_path)
     write_model(make_model(ALBERT), tmp_path)
     (tmp_path / "model.safetensors").unlink()

@@ -112,8 +112,8 @@ def test_training_says_nothing(topics: list[str], capfd: pytest.CaptureFixture[s
     [
         ({"size": 5}, "size is 5; five pieces are marks"),
         ({"normalization": "nfc"}, "normalization is 'nfc'; choose from albert, bert, xlnet, none"),
-        ({"character_coverage": 0.5}, "character_coverage is 0.5; it must be between 0.98 and 1"),
-        ({"num_lines": 0}, "num_lines is 0"),
+        ({"character_coverage": 0.5}, "the coverage of characters is 0.5; it must be between 0.98 and 1"),
+        ({"num_lines": 0}, "the sample is 0 lines"),
         ({"num_threads": 0}, "num_threads is 0"),
     ],
 )
