@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from litebert import files
@@ -33,6 +34,13 @@ MANIFEST, STATE, LATEST = "manifest.json", "state.json", "latest"
 FOLDER_NAME = re.compile(r"step_([0-9]+)|\.step_([0-9]+)\.replaced")
 # What a kill may leave half written or half removed.
 UNFINISHED = ".unfinished"
+DTYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.bool: "BOOL",
+    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
+}  # fmt: skip
+"""The names that safetensors has for them."""
+
+Buffer = bytes | memoryview
 
 logger = logging.getLogger(__name__)
 
@@ -78,42 +86,40 @@ def unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}{UNFINISHED}")
 
 
-def serialize(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """The files of a checkpoint, one at a time: only the largest must fit into memory beside the tensors."""
-    yield STATE, f"{json.dumps(state, indent=1)}\n".encode()
+def serialize(tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Iterator[tuple[str, Iterable[Buffer]]]:
+    """The files of a checkpoint, each in parts that follow one another; tensors are not copied."""
+    yield STATE, [f"{json.dumps(state, indent=1)}\n".encode()]
     groups: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         group = name.split(".")[0]
         require(re.fullmatch(r"\w[\w-]*", group), f"the tensor {name!r} needs a name that begins with that of its file")
-        groups.setdefault(group, {})[name] = tensor
+        groups.setdefault(group, {})[name] = tensor.detach().cpu().contiguous()
     for group, members in groups.items():
-        yield f"{group}.safetensors", safetensors.torch.save(separate(members))
+        yield f"{group}.safetensors", to_safetensors(members)
 
 
-def separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as safetensors takes them: contiguous, and none in the memory of another."""
-    apart: dict[str, Tensor] = {}
-    seen: set[int] = set()
+def to_safetensors(tensors: Mapping[str, Tensor]) -> Iterator[Buffer]:
+    """A file of safetensors: the length of its header, the header, and the tensors. Their own function copies twice."""
+    header, end = {}, 0
     for name, tensor in tensors.items():
-        plain = tensor.detach().cpu().contiguous()
-        storage = plain.untyped_storage().data_ptr()
-        apart[name] = plain.clone() if storage in seen else plain
-        seen.add(storage)
-    return apart
+        start, end = end, end + tensor.nbytes
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for tensor in tensors.values():
+        yield tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
-def write_checkpoint(path: Path, step: int, contents: Iterable[tuple[str, bytes]]) -> str:
+def write_checkpoint(path: Path, step: int, contents: Iterable[tuple[str, Iterable[Buffer]]]) -> str:
     """Writes a checkpoint's folder to the disk; returns the sha256 of its manifest.
 
     Each sha256 is that of the bytes in memory, and not of the file, so that an error while writing does not go unseen.
     """
     path.mkdir()
-    entries: dict[str, dict[str, Any]] = {}
-    for name, content in contents:
-        write_through(path / name, content)
-        entries[name] = {"size": len(content), "sha256": hash_bytes(content)}
+    entries = {name: write_through(path / name, parts) for name, parts in contents}
     manifest = seal({"step": step, "files": entries}, FORMAT).encode()
-    write_through(path / MANIFEST, manifest)
+    write_through(path / MANIFEST, [manifest])
     sync_folder(path)
     return hash_bytes(manifest)
 
@@ -122,12 +128,17 @@ def hash_bytes(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write_through(path: Path, content: bytes) -> None:
-    """Writes a file and waits until it is on the disk."""
+def write_through(path: Path, parts: Iterable[Buffer]) -> dict[str, Any]:
+    """Writes a file and waits until it is on the disk; what the manifest says of it."""
+    size, digest = 0, hashlib.sha256()
     with path.open("wb") as file:
-        file.write(content)
+        for part in parts:
+            file.write(part)
+            digest.update(part)
+            size += len(part)
         file.flush()
         os.fsync(file.fileno())
+    return {"size": size, "sha256": digest.hexdigest()}
 
 
 def sync_folder(path: Path) -> None:
@@ -159,7 +170,7 @@ def put_in_place(target: Path) -> None:
 
 def replace_latest(folder: Path, text: str) -> None:
     file = unfinished(folder / LATEST)
-    write_through(file, text.encode())
+    write_through(file, [text.encode()])
     file.replace(folder / LATEST)
     sync_folder(folder)
 
