@@ -30,7 +30,7 @@ from litebert.batch import Batch
 from litebert.models.encoder import Checkpointing, EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
-from litebert.training.allocator import keep_freed_memory
+from litebert.training.allocator import prepare_memory
 from litebert.training.costs import count_flops
 from litebert.training.losses import Pretraining, mean_loss
 from litebert.training.timing import measure_peak
@@ -98,7 +98,7 @@ def make_batch(row: Row) -> Batch:
 
 
 def prepare_litebert(folder: Path, batch: Batch, checkpointing: Checkpointing) -> Callable[[], float]:
-    keep_freed_memory()
+    prepare_memory()
     model = read_model(folder).train()
     model.encoder.checkpointing = checkpointing
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

@@ -35,10 +35,10 @@ def run(options: Options) -> None:
     from litebert.config import require
     from litebert.display import print_json, print_table
     from litebert.finetuning.evaluation import open_finetuned
-    from litebert.training.allocator import keep_freed_memory
+    from litebert.training.allocator import prepare_memory
 
     require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
-    keep_freed_memory()
+    prepare_memory()
     asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     scores = {}
     for name in (options.split,) if options.split else asked.task.splits["dev"] or asked.task.splits["test"]:

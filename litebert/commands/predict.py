@@ -37,7 +37,7 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
     from litebert.finetuning.evaluation import open_finetuned
-    from litebert.training.allocator import keep_freed_memory
+    from litebert.training.allocator import prepare_memory
 
     require(
         (options.text is None) != (options.data is None),
@@ -52,7 +52,7 @@ def run(options: Options) -> None:
     require(options.second is None, "--second goes with --text; the second texts of --data are a column of it")
     require(options.out, "there is no place for the predictions; name a folder with --out")
     assert options.data is not None and options.out is not None
-    keep_freed_memory()
+    prepare_memory()
     asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     for name in (options.split,) if options.split else asked.task.splits["test"]:
         split = asked.read(options.data, name)

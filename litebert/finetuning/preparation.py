@@ -30,7 +30,7 @@ from litebert.tasks.classes import describe_balance
 from litebert.tasks.registry import find_task
 from litebert.tasks.task import SPAN_KINDS, Question, Sample, Task
 from litebert.text.vocabulary import open_vocabulary
-from litebert.training.allocator import keep_freed_memory
+from litebert.training.allocator import prepare_memory
 from litebert.training.optimizer import find_depth
 from litebert.training.parallel import Ranks
 from litebert.training.run_folder import check_data, read_begun
@@ -61,7 +61,7 @@ class Prepared(NamedTuple):
 
 def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     """Opens and checks everything; writes nothing."""
-    keep_freed_memory()
+    prepare_memory()
     torch.set_flush_denormal(True)
     require(config.data, "there is no data; name the folder of the task's files with --data")
     require(config.init, "there is no model to begin with; name its folder with --init")

@@ -6,6 +6,7 @@ packed batch has another number of tokens at every step: that pays for large pro
 """
 
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from torch.autograd.function import once_differentiable
 
 SMALLEST_PRODUCT = 1 << 29
 """Multiplications from which on the better kernel saves more than its preparation costs."""
+NUM_KEPT = 8
+"""Shapes whose kernels are kept: a forward or a backward pass has at most five, which come again in every layer."""
+is_limited = False
 
 
 class Linear(nn.Linear):
@@ -42,7 +46,19 @@ def is_plain(*tensors: Tensor) -> bool:
 
 
 def uses_onednn(values_TX: Tensor, weight: Tensor) -> bool:
-    return len(values_TX) * weight.numel() >= SMALLEST_PRODUCT and prefers_onednn()
+    return is_limited and len(values_TX) * weight.numel() >= SMALLEST_PRODUCT and prefers_onednn()
+
+
+def limit_onednn() -> None:
+    """Lets products go to oneDNN from here on, and has it forget what it prepared for shapes that are gone.
+
+    torch and oneDNN each keep it for the last 1,024 shapes, some megabytes for each, and every step brings new ones.
+    Both ask the environment how many to keep, before their first product: this is for programs, when they start.
+    """
+    global is_limited
+    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(name, str(NUM_KEPT))
+    is_limited = True
 
 
 @functools.cache
@@ -75,6 +91,8 @@ class OneDNNProduct(torch.autograd.Function):
 
 def multiply(values_TX: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`values @ weight.T + bias` by the library that is faster at it."""
-    if uses_onednn(values_TX, weight):
-        return torch.ops.mkldnn._linear_pointwise(values_TX, weight, bias, "none", [], "")
-    return F.linear(values_TX, weight, bias)
+    return (multiply_by_onednn if uses_onednn(values_TX, weight) else F.linear)(values_TX, weight, bias)
+
+
+def multiply_by_onednn(values_TX: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(values_TX, weight, bias, "none", [], "")

@@ -11,7 +11,7 @@ from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import Model
 from litebert.pretraining.config import PretrainConfig, list_heads, make_schedule
 from litebert.pretraining.sources import SAMPLE, Source, count_operations
-from litebert.training.allocator import keep_freed_memory
+from litebert.training.allocator import prepare_memory
 from litebert.training.costs import PROGRAM_BYTES, Manner, count_memory
 from litebert.training.devices import look_up_device
 from litebert.training.environment import machine_memory
@@ -79,7 +79,7 @@ def find_places(request: Request, encoder: EncoderConfig, sources: list[Source])
 
 def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]) -> list[Place]:
     """This machine, by timing steps of every stage; where none fits its memory, by its peak."""
-    keep_freed_memory()
+    prepare_memory()
     torch.set_flush_denormal(True)
     config = request.config
     memory = machine_memory()

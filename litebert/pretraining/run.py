@@ -45,7 +45,7 @@ from litebert.pretraining.held_out import HeldOut
 from litebert.pretraining.stream import Stream
 from litebert.text.hub_tokenizer import copy_for_hub
 from litebert.text.vocabulary import find_file, open_vocabulary
-from litebert.training.allocator import keep_freed_memory
+from litebert.training.allocator import prepare_memory
 from litebert.training.costs import count_parameters
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.losses import Pretraining
@@ -98,7 +98,7 @@ def write_result(prepared: Prepared, weights: Mapping[str, Tensor], folder: Path
 
 def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     """Opens and checks everything, and decides what the config leaves open; writes nothing."""
-    keep_freed_memory()
+    prepare_memory()
     torch.set_flush_denormal(True)
     before = read_begun(run, PretrainConfig, "preset", ranks)
     if before is not None:

@@ -1,7 +1,9 @@
-"""Keeps the C allocator from giving large buffers back to the system between training steps."""
+"""How a program that computes on CPU holds its memory."""
 
 import ctypes
 import sys
+
+from litebert.models.linear import limit_onednn
 
 # Parameters of glibc's mallopt (malloc.h).
 M_TRIM_THRESHOLD = -1
@@ -9,12 +11,18 @@ M_MMAP_MAX = -4
 M_ARENA_MAX = -8
 
 
+def prepare_memory() -> None:
+    """To be called when a program starts. A library must not change its host, so nothing is done on import."""
+    keep_freed_memory()
+    limit_onednn()
+
+
 def keep_freed_memory() -> bool:
     """Makes freed memory stay with the process, so that each step finds its pages warm; False where it cannot.
 
     By default glibc maps every large tensor anew and unmaps it when it is freed, and the system clears each page at
     first touch: a step on CPU spends 5 to 20 % of its time there. Peak memory does not grow by it, but memory is given
-    back only when the process ends, so this is for programs that train, not for a library's import.
+    back only when the process ends.
     """
     if not sys.platform.startswith("linux"):
         return False

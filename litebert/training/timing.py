@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from litebert.models.linear import multiply, prefers_onednn
+from litebert.models.linear import multiply_by_onednn, prefers_onednn
 from litebert.training.loop import Loop, Training
 from litebert.training.parallel import Ranks
 
@@ -77,7 +77,7 @@ def measure_peak(seconds: float = 0.3) -> float:
     out = torch.empty_like(matrix)
     products: list[Callable[[], object]] = [lambda: torch.mm(matrix, matrix, out=out)]
     if prefers_onednn():
-        products.append(lambda: multiply(matrix, matrix, None))
+        products.append(lambda: multiply_by_onednn(matrix, matrix))
     best, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:
         for product in products:

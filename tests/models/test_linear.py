@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,6 +16,7 @@ def every_product_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("this build of torch has no oneDNN")
     monkeypatch.setattr(linear, "SMALLEST_PRODUCT", 1)
     monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
+    monkeypatch.setattr(linear, "is_limited", True)
 
 
 def make_layers(bias: bool = True) -> tuple[Linear, nn.Linear]:
@@ -80,3 +85,33 @@ def test_small_products_are_torch_s_own_on_any_machine() -> None:
     ours, plain = make_layers()
     values = torch.randn(9, 48)
     assert torch.equal(ours(values), plain(values))
+
+
+PROGRAM = """
+import torch
+from litebert.models import linear
+linear.SMALLEST_PRODUCT, linear.prefers_onednn = 1, lambda: True
+linear.limit_onednn()
+layer = linear.Linear(1536, 384)
+def grow(lengths):
+    for length in lengths:
+        layer(torch.ones(length, 1536)).sum().backward()
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) / 1024
+before = grow(range(1000, 1040))
+print(grow(range(1040, 1140)) - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc to read the memory from")
+@pytest.mark.usefixtures("every_product_is_large")
+def test_kernels_of_shapes_that_are_gone_are_forgotten() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 40, "MiB after a hundred new shapes"
+
+
+def test_without_limits_products_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "SMALLEST_PRODUCT", 1)
+    monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
+    monkeypatch.setattr(linear, "is_limited", False)
+    layer, _ = make_layers()
+    assert "Addmm" in type(layer(torch.randn(7, 48)).grad_fn).__name__
