@@ -238,11 +238,12 @@ class Model(nn.Module):
         """What every head needs, for those who call heads one by one; the last layer runs for what they read alone."""
         if self.reads_all(batch):
             return self.make_features(batch, self.encoder(batch).hidden_TD)
-        starts_B = batch.starts_B
-        predicted_P = batch.predicted_positions_P if "masked_token" in self.heads else None
-        positions = [starts_B] if predicted_P is None else [starts_B, predicted_P]
+        positions = [batch.starts_B]
+        if "masked_token" in self.heads and batch.predicted_positions_P is not None:
+            positions.append(batch.predicted_positions_P)
         hidden_RD = self.encoder.read(batch, torch.cat(positions))
-        first_BD, predicted_PD = hidden_RD[: len(starts_B)], hidden_RD[len(starts_B) :]
+        first_BD, *predicted = torch.split(hidden_RD, list(map(len, positions)))
+        predicted_PD = predicted[0] if predicted else None
         return Features(batch, None, predicted_PD, self.pool(first_BD), self.encoder.embedding.words.weight)
 
     def reads_all(self, batch: Batch) -> bool:

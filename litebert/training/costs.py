@@ -99,11 +99,11 @@ def count_flops(
 def count_last_layer(config: EncoderConfig, lengths: Sequence[int], num_predicted: int) -> int:
     """The products of the last layer's forward pass: keys and values of all tokens, the rest where heads read."""
     hidden, rate = config.hidden_size, num_predicted / sum(lengths)
-    everywhere = 2 * hidden**2
-    read = [2 * hidden**2 + 2 * length * hidden + 2 * hidden * config.feed_forward_size for length in lengths]
-    return round(
-        sum(2 * (n * everywhere + (1 + rate * n) * per_token) for n, per_token in zip(lengths, read, strict=True))
-    )
+    products = 0.0
+    for length in lengths:
+        products += length * 2 * hidden**2
+        products += (1 + rate * length) * 2 * hidden * (hidden + length + config.feed_forward_size)
+    return round(2 * products)
 
 
 def count_recomputed(config: EncoderConfig, work: Work, checkpointing: Checkpointing) -> int:
