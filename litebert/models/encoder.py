@@ -264,7 +264,7 @@ class Encoder(nn.Module):
             hidden_RD, attended_RD = hidden_TD, attend(hidden_TD, lengths, maps)
         else:
             hidden_RD = hidden_TD.index_select(0, reading.positions_R)
-            attended_RD = attend.read(hidden_RD, hidden_TD, lengths, reading.counts)
+            attended_RD = attend.read(hidden_RD, hidden_TD, lengths, reading)
         hidden_RD = norms.attention(hidden_RD + self.dropout(attended_RD))
         recompute = self.checkpointing == "activations" and self.training
         transformed_RD = self.dropout(self.feed_forwards[feed_forward](hidden_RD, recompute=recompute))

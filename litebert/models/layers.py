@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from litebert.batch import Batch
 from litebert.models.attention import attend, attend_from, make_attention_maps
 from litebert.models.gelu import GELULinear
-from litebert.models.linear import Linear, is_plain, linear
+from litebert.models.linear import Linear, is_bare, is_plain, linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
@@ -83,15 +83,19 @@ class Attention(nn.Module):
             maps.extend(make_attention_maps(projected_TX, lengths, self.num_heads))
         return self.output(attend(projected_TX, lengths, self.num_heads, self.current_dropout))
 
-    def read(self, read_RD: Tensor, hidden_TD: Tensor, lengths: tuple[int, ...], counts: tuple[int, ...]) -> Tensor:
-        """The same for some tokens alone, so many of each sequence; keys and values are still those of all."""
+    def read(self, read_RD: Tensor, hidden_TD: Tensor, lengths: tuple[int, ...], reading: Reading) -> Tensor:
+        """The same for some tokens alone, `read_RD` of all; keys and values are still those of all."""
         sizes = [hidden_TD.shape[1], 2 * hidden_TD.shape[1]]
-        (query_weight, weight), (query_bias, bias) = (
-            torch.split(parameter, sizes) for parameter in (self.query_key_value.weight, self.query_key_value.bias)
-        )
-        queries_RD, keys_values_TX = linear(read_RD, query_weight, query_bias), linear(hidden_TD, weight, bias)
+        if is_bare(self.query_key_value):
+            (query_weight, weight), (query_bias, bias) = (
+                torch.split(parameter, sizes) for parameter in (self.query_key_value.weight, self.query_key_value.bias)
+            )
+            queries_RD, keys_values_TX = linear(read_RD, query_weight, query_bias), linear(hidden_TD, weight, bias)
+        else:
+            queries_TD, keys_values_TX = torch.split(self.query_key_value(hidden_TD), sizes, dim=1)
+            queries_RD = queries_TD.index_select(0, reading.positions_R)
         return self.output(
-            attend_from(queries_RD, keys_values_TX, lengths, counts, self.num_heads, self.current_dropout)
+            attend_from(queries_RD, keys_values_TX, lengths, reading.counts, self.num_heads, self.current_dropout)
         )
 
     @property
@@ -112,7 +116,7 @@ class FeedForward(nn.Module):
     def forward(self, hidden_TD: Tensor, *, recompute: bool = False) -> Tensor:
         """With `recompute`, activated values are not kept for the backward pass but made again from their inputs."""
         raised_TF = self.up(hidden_TD)
-        if self.is_gelu_tanh and is_plain(raised_TF, self.down.weight):
+        if self.is_gelu_tanh and is_bare(self.down) and is_plain(raised_TF, self.down.weight):
             return GELULinear.apply(raised_TF, self.down.weight, self.down.bias)  # type: ignore[no-untyped-call]
         return checkpoint(self.lower, raised_TF, use_reentrant=False) if recompute else self.lower(raised_TF)
 

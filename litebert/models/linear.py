@@ -29,6 +29,11 @@ class Linear(nn.Linear):
         return linear(values_TX, self.weight, self.bias)
 
 
+def is_bare(module: nn.Module) -> bool:
+    """Whether its weights say all of it: nothing that is put in its place or hung onto it would be passed by."""
+    return type(module) is Linear and not (module._forward_hooks or module._forward_pre_hooks)
+
+
 def linear(values_TX: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """`F.linear` for packed tokens."""
     if is_plain(values_TX, weight) and uses_onednn(values_TX, weight):

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
+from torch import nn
 from transformers.models.xlnet.modeling_xlnet import (
     XLNetPoolerAnswerClass,
     XLNetPoolerEndLogits,
@@ -177,3 +178,33 @@ def test_a_model_without_heads_or_pooler_still_encodes_all() -> None:
     features = Model(CONFIG, pooler=False).encode(BATCH)
     assert features.hidden_TD is not None and features.hidden_TD.shape == (16, 32)
     assert features.pooled_BD is None and features.predicted_PD is None
+
+
+class Adapter(nn.Module):
+    """What one puts in the place of a layer to train beside it, with the layer's weights for all to see."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.layer, self.weight, self.bias = layer, layer.weight, layer.bias
+        self.beside = nn.Linear(layer.in_features, layer.out_features)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return self.layer(values) + self.beside(values)
+
+
+def test_adapters_and_hooks_are_not_passed_by() -> None:
+    model = make_model(HeadConfig(kind="masked_token"), HeadConfig(kind="pair"))
+    attention, feed_forward = model.encoder.attentions[0], model.encoder.feed_forwards[0]
+    attention.query_key_value, feed_forward.down = Adapter(attention.query_key_value), Adapter(feed_forward.down)
+    for kind, logits in model(PREDICTED).logits.items():
+        torch.testing.assert_close(model.heads[kind](model.encode(PREDICTED)), logits, rtol=1e-5, atol=1e-5)
+    model.encode(PREDICTED).pooled_BD.sum().backward()
+    for adapter in (attention.query_key_value, feed_forward.down):
+        assert adapter.beside.weight.grad is not None and adapter.beside.weight.grad.any()
+
+    hooked = make_model(HeadConfig(kind="pair"))
+    calls: list[int] = []
+    for layer in (hooked.encoder.attentions[0].query_key_value, hooked.encoder.feed_forwards[0].down):
+        layer.register_forward_hook(lambda *_: calls.append(1))
+    hooked.encode(BATCH)
+    assert len(calls) == 2 * CONFIG.num_layers
