@@ -93,7 +93,8 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
         if needed.total + program < 0.8 * memory:
             counted = max(counted, needed.total + needed.weights)  # timing takes a copy of the model
             seconds = time_work(config, encoder, source, number, layers)
-            speed = count_operations(encoder, work, config)[0] / seconds
+            # The batches that are timed are like the sample as a whole, and not like its first sequences.
+            speed = count_operations(encoder, source.work(SAMPLE, layers), config)[0] * number / SAMPLE / seconds
             origin = f"{speed / peak:.0%} of its {peak / 1e9:,.0f} GFLOP/s, measured on steps of {number} sequences"
             origin += f" and {layers} layers" if layers < source.stage.num_layers else ""
         else:

@@ -8,6 +8,7 @@ import pytest
 
 from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import find_preset
+from litebert.pretraining import places
 from tests.commands.calls import refuse, run
 
 Printed = pytest.CaptureFixture[str]
@@ -72,6 +73,16 @@ def test_this_machine_is_measured_and_nothing_is_written(
     )
     assert "measured on steps of 2 sequences" in printed and "this machine" in printed
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_step_takes_as_long_as_the_batches_that_were_timed(
+    seed: int, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the lengths of the first sequences of a sample are."""
+    monkeypatch.setattr(places, "time_work", lambda config, encoder, source, number, layers: number / 12)
+    made = plan(capsys, "--preset", "albert-nano", "--short-share", "0.9", "--seed", str(seed))
+    assert made["step"]["seconds"] == pytest.approx(1.0)
 
 
 def test_impossible_plans_are_refused_in_a_sentence(capsys: Printed, tmp_path: Path) -> None:
