@@ -17,8 +17,8 @@ FULL, HALF, WHOLE_NUMBER = 4, 2, 8
 """Bytes of a number: fp32, bf16, int64."""
 PROGRAM_BYTES = 390_000_000
 """A CPU run without its model and its corpus: Python, torch, batches made ahead, the log, and what the heap wastes.
-Fitted to five runs of 6 to 100 steps, of 70 to 760 MB by `count_memory`, which held 366 to 439 MB beside it. It is too
-little where a step is several pieces or layers are checkpointed: there the heap held 130 to 270 MB more after 8 steps.
+Fitted to five runs of 6 to 100 steps, of 70 to 760 MB by `count_memory`, which held 366 to 439 MB beside it. On this
+machine `measure_this` takes what timing held instead.
 """
 
 
