@@ -6,6 +6,7 @@ weights it uses. Everything from "all" (ALBERT) to "none" (BERT) is the same mec
 
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -236,9 +237,10 @@ class Encoder(nn.Module):
     ) -> Encoded:
         hidden_TD = self.embedding(batch)
         depths, maps = [hidden_TD], []
+        downs = self.lay_by_columns(hidden_TD)
         for depth in range(self.num_layers):
             layer_maps: list[Tensor] | None = [] if keep_attention_maps else None
-            run = partial(self.run_layer, depth, reading=reading if depth == self.num_layers - 1 else None)
+            run = partial(self.run_layer, depth, downs, reading=reading if depth == self.num_layers - 1 else None)
             if self.checkpointing == "layers" and self.training:
                 hidden_TD = checkpoint(run, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)
             else:
@@ -249,9 +251,19 @@ class Encoder(nn.Module):
                 maps.append(tuple(layer_maps))
         return Encoded(hidden_TD, tuple(depths) if keep_depths else None, tuple(maps) if keep_attention_maps else None)
 
+    def lay_by_columns(self, hidden_TD: Tensor) -> dict[int, Tensor | None]:
+        """The second matrices of those feed-forward networks that several layers share, as all of them will use it."""
+        uses = Counter(feed_forward for _, feed_forward, _ in self.depths[: self.num_layers])
+        return {
+            index: cast(FeedForward, self.feed_forwards[index]).lay_by_columns(hidden_TD)
+            for index, num_layers in uses.items()
+            if num_layers > 1
+        }
+
     def run_layer(
         self,
         depth: int,
+        downs: dict[int, Tensor | None],
         hidden_TD: Tensor,
         lengths: tuple[int, ...],
         maps: list[Tensor] | None,
@@ -267,8 +279,8 @@ class Encoder(nn.Module):
             attended_RD = attend.read(hidden_RD, hidden_TD, lengths, reading)
         hidden_RD = norms.attention(hidden_RD + self.dropout(attended_RD))
         recompute = self.checkpointing == "activations" and self.training
-        transformed_RD = self.dropout(self.feed_forwards[feed_forward](hidden_RD, recompute=recompute))
-        return norms.feed_forward(hidden_RD + transformed_RD)
+        transformed_RD = self.feed_forwards[feed_forward](hidden_RD, recompute=recompute, down=downs.get(feed_forward))
+        return norms.feed_forward(hidden_RD + self.dropout(transformed_RD))
 
     def check(self, batch: Batch) -> None:
         """Refuses what the embedding tables do not reach; ids on a device are left to it, so as not to wait for it."""

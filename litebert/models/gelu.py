@@ -25,7 +25,7 @@ CUBIC = 0.044715 * LINEAR
 
 
 class GELULinear(torch.autograd.Function):
-    """`gelu(raised) @ weight.T + bias`."""
+    """`gelu(raised) @ weight.T + bias`. The weights' gradient lies in memory as they do, by rows or by columns."""
 
     @staticmethod
     def forward(ctx: Any, raised_TF: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -44,9 +44,13 @@ class GELULinear(torch.autograd.Function):
         _, for_weight, for_bias = ctx.needs_input_grad
         return (
             grad_TF,
-            grad_TX.t() @ activated_TF if for_weight else None,
+            differentiate_weight(grad_TX, activated_TF, weight) if for_weight else None,
             grad_TX.sum(dim=0) if for_bias else None,
         )
+
+
+def differentiate_weight(grad_TX: Tensor, activated_TF: Tensor, weight: Tensor) -> Tensor:
+    return grad_TX.t() @ activated_TF if weight.is_contiguous() else (activated_TF.t() @ grad_TX).t()
 
 
 def differentiate(raised_TF: Tensor, grad_TF: Tensor) -> Tensor:

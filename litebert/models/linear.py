@@ -44,7 +44,8 @@ def linear(values_TX: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def is_plain(*tensors: Tensor) -> bool:
     """Whether these are matrices that are computed with as they are: in single precision, on CPU, by no compiler."""
     return (
-        all(tensor.ndim == 2 and tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
+        all(type(tensor) in (Tensor, nn.Parameter) for tensor in tensors)
+        and all(tensor.ndim == 2 and tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )

@@ -31,6 +31,17 @@ def test_values_and_gradients_are_torchs(num_tokens: int, scale: float, monkeypa
         assert ours < max(4 * torchs, 1e-6)
 
 
+def test_the_gradient_lies_in_memory_as_the_matrix_does() -> None:
+    torch.manual_seed(0)
+    values, weight, bias = torch.randn(9, 48), torch.randn(32, 48), torch.zeros(32)
+    by_rows, by_columns = weight.clone().requires_grad_(), weight.t().contiguous().t().requires_grad_()
+    grads = [
+        torch.autograd.grad(GELULinear.apply(values, matrix, bias).sum(), matrix)[0] for matrix in (by_rows, by_columns)
+    ]
+    assert grads[0].is_contiguous() and grads[1].t().is_contiguous()
+    torch.testing.assert_close(*grads)
+
+
 def test_far_from_zero_it_is_the_number_itself_or_nothing() -> None:
     values = torch.tensor([[-1e4, -50.0, -20.0, 0.0, 20.0, 50.0, 1e4]], requires_grad=True)
     activated = GELULinear.apply(values, torch.eye(7), torch.zeros(7))

@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from litebert.batch import Batch
 from litebert.models import linear
+from litebert.models.encoder import Checkpointing, Encoder, EncoderConfig
+from litebert.models.layers import FeedForward
 from litebert.models.linear import Linear, OneDNNProduct
 
 
@@ -115,3 +118,63 @@ def test_without_limits_products_are_left_to_torch(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(linear, "is_limited", False)
     layer, _ = make_layers()
     assert "Addmm" in type(layer(torch.randn(7, 48)).grad_fn).__name__
+
+
+def make_encoder(sharing: str) -> Encoder:
+    torch.manual_seed(0)
+    return Encoder(
+        EncoderConfig(
+            vocab_size=50,
+            embedding_size=8,
+            hidden_size=16,
+            num_layers=3,
+            num_heads=2,
+            feed_forward_size=64,
+            sharing=sharing,
+            initializer_range=0.2,
+        )
+    )
+
+
+def differentiate(encoder: Encoder) -> list[Tensor]:
+    """The hidden states and the gradient of every parameter."""
+    token_ids_T = torch.arange(30) % 50
+    hidden_TD = encoder(
+        Batch(lengths=(12, 18), token_ids_T=token_ids_T, segment_ids_T=torch.zeros_like(token_ids_T))
+    ).hidden_TD
+    encoder.zero_grad()
+    (hidden_TD * torch.randn(hidden_TD.shape, generator=torch.Generator().manual_seed(1))).sum().backward()
+    return [
+        hidden_TD.detach(),
+        *(parameter.grad.clone() for parameter in encoder.parameters() if parameter.grad is not None),
+    ]
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+@pytest.mark.parametrize("checkpointing", ["nothing", "activations", "layers"])
+@pytest.mark.parametrize("sharing", ["all", "ffn", "0,1,1", "none"])
+def test_a_matrix_by_columns_gives_what_it_gives_by_rows(
+    sharing: str, checkpointing: Checkpointing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = make_encoder(sharing)
+    encoder.checkpointing = checkpointing
+    by_columns = differentiate(encoder)
+    monkeypatch.setattr(FeedForward, "lay_by_columns", lambda *_: None)
+    by_rows = differentiate(encoder)
+    for mine, theirs, shape in zip(
+        by_columns, by_rows, [(30, 16), *(p.shape for p in encoder.parameters())], strict=True
+    ):
+        assert mine.shape == shape and mine.is_contiguous()
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_a_matrix_is_laid_out_where_layers_share_it_and_gradients_follow() -> None:
+    hidden_TD, encoder = torch.zeros(30, 16), make_encoder("0,1,1")
+    laid_out = encoder.lay_by_columns(hidden_TD)
+    assert list(laid_out) == [1] and laid_out[1] is not None and laid_out[1].t().is_contiguous()
+    assert torch.equal(laid_out[1], encoder.get_parameter("feed_forwards.1.down.weight"))
+    encoder.num_layers = 2
+    assert encoder.lay_by_columns(hidden_TD) == {}
+    with torch.no_grad():
+        assert make_encoder("all").lay_by_columns(hidden_TD) == {0: None}
