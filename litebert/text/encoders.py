@@ -27,6 +27,9 @@ UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "BOPOMOFO", "THAI", "LAO
 MOST_KNOWN_SPANS = 1 << 17
 """How many words are kept with the spans of their pieces before all are forgotten."""
 
+WORDS_PER_CALL = 2000
+"""Words whose rows of ids are held at a time: the memory of many is given back, and has to be asked for again."""
+
 Counts = NDArray[np.int64]
 
 
@@ -89,10 +92,16 @@ class SentencePieceEncoder:
 
     def encode_long(self, lines: bytes) -> tuple[Tokens, Counts]:
         """As the table of words would, for lines of words too long to come again, such as Chinese sentences."""
-        words = [line.split(b" ") for line in lines.split(b"\n")]
-        tokens, sizes = join(self.encode_bytes(list(chain.from_iterable(words))), len(self.pieces))
-        num_words = np.fromiter(map(len, words), np.int64, len(words))
-        return tokens, np.add.reduceat(sizes, np.cumsum(num_words) - num_words)
+        characters = np.frombuffer(lines, np.uint8)
+        word_ends = np.flatnonzero((characters == ord(" ")) | (characters == ord("\n")))
+        first_words = np.concatenate([[0], np.flatnonzero(characters[word_ends] == ord("\n")) + 1])
+        words = lines.replace(b"\n", b" ").split(b" ")
+        encoded = [
+            join(self.encode_bytes(words[start : start + WORDS_PER_CALL]), len(self.pieces))
+            for start in range(0, len(words), WORDS_PER_CALL)
+        ]
+        tokens, sizes = map(np.concatenate, zip(*encoded, strict=True))
+        return tokens, np.add.reduceat(sizes, first_words)
 
     def encode_bytes(self, texts: list[bytes]) -> list[list[int]]:
         """A row of ids for each text; on one thread, since who wants more runs more processes."""
