@@ -1,11 +1,10 @@
 """What a study begins with: the steps of its runs, settled once, and all else that decides what comes out of it."""
 
-import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from litebert.pretraining.run import Pace, describe_data, measure_pace, prepare
 from litebert.studies.config import StudyConfig
 from litebert.studies.questions import Questions
 from litebert.studies.study import Study, Variant, identify
+from litebert.training.lock import hold
 from litebert.training.parallel import Ranks
 
 TIMED_STEPS = 10_000
@@ -64,18 +64,21 @@ def settle_plan(
     settings = describe_settings(questions, config)
     has_begun = (folder / PLAN).exists()
     ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
+    begun = None
     if not has_begun:
         steps = choose_steps(study, variants, base, config, out, ranks)
         for variant in variants:
             make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
         budget = config.budget if base.steps is None else ""
         begun = Plan(commands=(), settings=settings, steps=steps, tasks={}, budget=budget)
-        ranks.do_first(lambda: begin_plan(folder, begun))
-    plan = read_plan(folder)
-    check_plan(plan, settings, variants, config, folder)
-    commands = (*plan.commands, *((command,) if command and command not in plan.commands else ()))
-    plan = replace(plan, commands=commands, tasks=plan.tasks | config.task_folders)
-    ranks.do_first(lambda: write_plan(folder, plan))
+    with hold(folder, ranks, wait=lambda _: None):  # other parts of the study may write to it too
+        if begun is not None:
+            ranks.do_first(partial(begin_plan, folder, begun))
+        plan = read_plan(folder)
+        check_plan(plan, settings, variants, config, folder)
+        commands = (*plan.commands, *((command,) if command and command not in plan.commands else ()))
+        plan = replace(plan, commands=commands, tasks=plan.tasks | config.task_folders)
+        ranks.do_first(partial(write_plan, folder, plan))
     return plan
 
 
@@ -135,11 +138,8 @@ def time_variant(variant: Variant, out: Path, ranks: Ranks) -> Pace:
 
 def begin_plan(folder: Path, plan: Plan) -> None:
     """Writes a plan, unless another part of the study, that began at the same time, was first."""
-    own = folder / f".{PLAN}-{os.getpid()}"
-    write_json_file(own, dataclasses.asdict(plan))
-    with contextlib.suppress(FileExistsError):
-        os.link(own, folder / PLAN)
-    own.unlink()
+    if not (folder / PLAN).exists():
+        write_plan(folder, plan)
 
 
 def write_plan(folder: Path, plan: Plan) -> None:

@@ -1,6 +1,7 @@
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from litebert.studies import plan as plan_module
 from litebert.studies import run as module
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.config import StudyConfig
-from litebert.studies.plan import share_out
+from litebert.studies.plan import Plan, read_plan, settle_plan, share_out
+from litebert.studies.questions import Questions
 from litebert.studies.results import read_results
 from litebert.studies.run import Job, StoppedError, carry_out, find_run, list_jobs, take_part
 from litebert.training import lock
@@ -237,6 +239,32 @@ def test_a_run_that_another_program_trains_is_waited_for(
     results = carry_out(STUDIES["dropout"], base, StudyConfig(), tmp_path, Ranks(), tell=tell)
     other.join(timeout=60)
     assert len(results) == 2 and sum(f"{run} is being trained" in message for message in said) == 1
+
+
+def test_parts_that_write_a_plan_at_once_lose_none_of_its_commands(
+    base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "POLL_SECONDS", 0.01)
+    together = threading.Barrier(4)
+
+    def read_slowly(folder: Path) -> Plan:
+        plan = read_plan(folder)
+        time.sleep(0.05)  # in which another could write
+        return plan
+
+    def begin(command: str) -> None:
+        study, questions = STUDIES["dropout"], Questions(base)
+        together.wait(timeout=60)
+        settle_plan(study, study.variants(base), questions, StudyConfig(), tmp_path, Ranks(), command)
+
+    monkeypatch.setattr(plan_module, "read_plan", read_slowly)
+    commands = [f"litebert study dropout --part {number}/4" for number in range(1, 5)]
+    parts = [threading.Thread(target=begin, args=(command,)) for command in commands]
+    for part in parts:
+        part.start()
+    for part in parts:
+        part.join(timeout=60)
+    assert sorted(read_plan(tmp_path / "dropout").commands) == commands
 
 
 @pytest.mark.parametrize("total", [1, 2, 3, 7])
