@@ -1,17 +1,22 @@
 """LAMB: Adam whose step, tensor by tensor, is as long as the tensor's own norm says (ALBERT 4.1; You et al. 2020)."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+    from typing_extensions import TypeIs
 
 
 class Lamb(torch.optim.Optimizer):
     """As in ALBERT's released code: no bias correction, decay added to the update, one trust ratio for each tensor.
 
     A group with `adapt` false has no trust ratio: given the biases and layer normalisations, with a weight decay of 0,
-    this is the released code's list of exclusions. A tensor that several layers share counts once.
+    this is the released code's list of exclusions. A tensor that several layers share counts once. One that holds
+    several matrices of that code, `parts` of them one below the other, has a ratio for each.
     """
 
     def __init__(
@@ -24,6 +29,7 @@ class Lamb(torch.optim.Optimizer):
         weight_decay: float = 0.01,
         bias_correction: bool = False,
         adapt: bool = True,
+        parts: int = 1,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -32,6 +38,7 @@ class Lamb(torch.optim.Optimizer):
             "weight_decay": weight_decay,
             "bias_correction": bias_correction,
             "adapt": adapt,
+            "parts": parts,
         }
         super().__init__(parameters, defaults)
 
@@ -78,15 +85,38 @@ def update_group(parameters: list[Tensor], states: list[dict[str, Tensor]], grou
     torch._foreach_mul_(updates, means)
     if group["weight_decay"]:
         torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
-    if group["adapt"]:
-        torch._foreach_mul_(updates, trust_ratios(parameters, updates))
+    if group["adapt"] and group["parts"] == 1:
+        ratios = map(divide_norms, torch._foreach_norm(parameters), torch._foreach_norm(updates))
+        torch._foreach_mul_(updates, list(ratios))
+    elif group["adapt"]:
+        for parameter, update in zip(parameters, updates, strict=True):
+            update.mul_(spread_ratios(parameter, update, group["parts"]))
     torch._foreach_add_(parameters, updates, alpha=-group["lr"])
 
 
-def trust_ratios(parameters: list[Tensor], updates: tuple[Tensor, ...]) -> list[Tensor]:
-    """The norm of each tensor over that of its update; 1 where either is 0."""
-    sizes, lengths = torch._foreach_norm(parameters), torch._foreach_norm(updates)
-    return [
-        torch.where((size > 0) & (length > 0), size / length, torch.ones_like(size))
-        for size, length in zip(sizes, lengths, strict=True)
-    ]
+def divide_norms(size: Tensor, length: Tensor) -> Tensor:
+    """The trust ratio: the norm of a tensor over that of its update; 1 where either is 0."""
+    return torch.where((size > 0) & (length > 0), size / length, torch.ones_like(size))
+
+
+def spread_ratios(parameter: Tensor, update: Tensor, parts: int) -> Tensor:
+    """For every row of a tensor the trust ratio of the matrix that it belongs to, spread over devices as the tensor."""
+    ratios = divide_norms(measure_parts(parameter, parts), measure_parts(update, parts))
+    rows = ratios.repeat_interleave(len(parameter) // parts)[:, None]
+    if not is_spread(update):
+        return rows
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(rows, update.device_mesh, update.placements)
+
+
+def measure_parts(tensor: Tensor, parts: int) -> Tensor:
+    """The norm of each of the matrices that stand one below the other in a tensor."""
+    rows = tensor.square().sum(dim=1)
+    whole = rows.full_tensor() if is_spread(rows) else rows
+    return whole.view(parts, -1).sum(dim=1).sqrt()
+
+
+def is_spread(tensor: Tensor) -> "TypeIs[DTensor]":
+    """Whether it is one of FSDP's, of which a device holds some rows."""
+    return hasattr(tensor, "full_tensor")

@@ -57,7 +57,7 @@ def make_optimizer(model: Model, config: OptimizerConfig, learning_rate: float =
         optimizer = Lamb(groups, bias_correction=config.bias_correction, **settings)
     else:
         for group in groups:
-            del group["adapt"]
+            del group["adapt"], group["parts"]
         optimizer = torch.optim.AdamW(groups, fused=True, **settings)
     set_rate(optimizer, learning_rate)
     return optimizer
@@ -72,23 +72,27 @@ def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
 def group_parameters(model: Model, config: OptimizerConfig) -> list[dict[str, Any]]:
     """Matrices and tables, which decay and adapt; and what has one dimension, biases and layer normalisations.
 
-    Of either a group for each share of the learning rate.
+    Of either a group for each share of the learning rate. LAMB takes queries, keys and values, which are one tensor
+    here, for the three matrices that they are.
     """
-    grouped: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    grouped: dict[tuple[float, bool, int], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             scale = config.layer_decay ** (model.config.num_layers + 1 - find_depth(model.config, name))
             if name.startswith(("pooler.", "heads.pair.")):
                 scale *= config.pooler_rate
-            grouped.setdefault((scale, parameter.ndim > 1), []).append(parameter)
+            is_matrix = parameter.ndim > 1
+            parts = 3 if is_matrix and "query_key_value" in name and config.optimizer == "lamb" else 1
+            grouped.setdefault((scale, is_matrix, parts), []).append(parameter)
     return [
         {
             "params": parameters,
             "weight_decay": config.weight_decay if is_matrix else 0.0,
             "adapt": is_matrix,
+            "parts": parts,
             "rate_scale": scale,
         }
-        for (scale, is_matrix), parameters in sorted(grouped.items(), key=lambda item: item[0], reverse=True)
+        for (scale, is_matrix, parts), parameters in sorted(grouped.items(), key=lambda item: item[0], reverse=True)
     ]
 
 

@@ -53,9 +53,10 @@ def time_evaluation(training: Training, ranks: Ranks) -> float:
     """Seconds of an evaluation, but for the first, which may prepare what the others use."""
     if training.evaluate is None:
         return 0.0
+    model = training.model.to(ranks.device)
     for _ in range(2):
         start = time.perf_counter()
-        training.evaluate(training.model, 0)
+        training.evaluate(model, 0)
     return ranks.add_up([time.perf_counter() - start])[0] / ranks.num_ranks
 
 

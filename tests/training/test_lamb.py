@@ -76,20 +76,43 @@ def test_a_tensor_or_an_update_of_nothing_has_a_ratio_of_one(weight: float, grad
     torch.testing.assert_close(parameter.detach(), torch.full((4,), weight - 0.5 * update))
 
 
+def test_matrices_in_one_tensor_have_a_ratio_each() -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.tensor([1.0, 1.0, 9.0]).repeat_interleave(2)[:, None]  # of values the gradients are larger
+    fused = torch.randn(6, 4, generator=generator).requires_grad_()
+    apart = [part.detach().clone().requires_grad_() for part in fused.chunk(3)]
+    optimizers = Lamb([fused], lr=0.02, parts=3), Lamb(apart, lr=0.02)
+    for _ in range(50):
+        fused.grad = sizes * torch.randn(6, 4, generator=generator)
+        for part, gradient in zip(apart, fused.grad.chunk(3), strict=True):
+            part.grad = gradient.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(fused.detach(), torch.cat(apart).detach(), rtol=0, atol=1e-6)
+
+
+def test_queries_keys_and_values_have_a_ratio_each() -> None:
+    model = Model(CONFIG, PRETRAINING)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    groups = make_optimizer(model, OptimizerConfig()).param_groups
+    in_parts = [names[parameter] for group in groups if group["parts"] == 3 for parameter in group["params"]]
+    assert in_parts == ["encoder.attentions.0.query_key_value.weight"]
+
+
 def test_a_shared_block_counts_as_one_tensor_however_many_layers_use_it() -> None:
     groups = group_parameters(Model(CONFIG, PRETRAINING), OptimizerConfig())
-    shapes = [tuple(parameter.shape) for parameter in groups[0]["params"]]
+    shapes = [tuple(parameter.shape) for group in groups for parameter in group["params"]]
     assert shapes.count((32, 16)) == 1, "the feed-forward matrix of both layers"
 
 
 def test_biases_and_layer_normalisations_neither_decay_nor_adapt() -> None:
     model = Model(CONFIG, PRETRAINING)
-    matrices, vectors = group_parameters(model, OptimizerConfig())
+    *matrices, vectors = group_parameters(model, OptimizerConfig())
     names = {parameter: name for name, parameter in model.named_parameters()}
     excluded = {names[parameter] for parameter in vectors["params"]}
     assert excluded == {name for name in names.values() if "norm" in name or "bias" in name}
     assert (vectors["weight_decay"], vectors["adapt"]) == (0.0, False)
-    assert (matrices["weight_decay"], matrices["adapt"]) == (0.01, True)
+    assert all((group["weight_decay"], group["adapt"]) == (0.01, True) for group in matrices)
 
 
 def test_adamw_decays_the_same_tensors() -> None:
