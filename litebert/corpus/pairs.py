@@ -243,13 +243,13 @@ class Pairs:
     ) -> tuple[Integers, Integers]:
         """Cuts what is too long from the longer segment, at both its ends, so that no end tells which came first.
 
-        Of two equally long ones Google always cuts the second, by which an odd token betrays the order.
+        Of two equally long ones an odd token is taken by chance; by Google from the one that is shown second.
         """
         budgets_B = self.config.length - np.where(kinds_B == ALONE, NUM_MARKS - 1, NUM_MARKS)
         excess_B = np.maximum(lengths_2B.sum(axis=0) - budgets_B, 0)
         difference_B = lengths_2B[0] - lengths_2B[1]
         from_longer_B = np.minimum(excess_B, np.abs(difference_B))
-        odd_B = below(keys_B, ODD_TOKEN, 2) if self.config.fidelity == "paper" else 0
+        odd_B = below(keys_B, ODD_TOKEN, 2) if self.config.fidelity == "paper" else kinds_B == SWAPPED
         first_B = np.where(difference_B > 0, from_longer_B, 0) + (excess_B - from_longer_B + odd_B) // 2
         cuts_2B = np.stack([first_B, excess_B - first_B])
         for begins_B, cuts_B, purpose in zip(begins_2B, cuts_2B, (CUT_FIRST, CUT_SECOND), strict=True):

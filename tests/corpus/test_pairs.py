@@ -194,6 +194,14 @@ def test_the_lengths_of_the_segments_do_not_tell_the_order(
     assert abs((differences > 0).mean() - (differences < 0).mean()) < 6 / np.sqrt(paired.sum())
 
 
+def test_google_takes_an_odd_token_from_the_segment_shown_second(make_corpus: Callable[..., Corpus]) -> None:
+    """From the one that comes second in the text, the lengths of equally cut segments would tell the label."""
+    corpus = make_corpus([[40] * NUM_SENTENCES] * 100)
+    made = sequences(corpus, PairConfig(length=48, fidelity="google", short_share=0.0))
+    cut = [(len(a) - len(b), label) for a, b, label in made if len(a + b) == 45 and abs(len(a) - len(b)) == 1]
+    assert {difference for difference, _ in cut} == {1} and {label for _, label in cut} == {0, 1}
+
+
 @pytest.mark.parametrize("objective", ["nsp", "three-way"])
 def test_the_lengths_of_the_segments_do_not_tell_a_random_one(
     make_corpus: Callable[..., Corpus], objective: str
