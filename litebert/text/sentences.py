@@ -16,7 +16,8 @@ def words(listed: str) -> frozenset[str]:
 CANDIDATE = re.compile(
     r"""[.!?…。｡！？．] (?<![.!?…。｡！？．]{2})  # the first of several, else a run of them would be tried from each
         (?: [.!?…。｡！？”’」』）】〕》〉"')\]] | [“‘«](?=\s) | \s»(?=\s) | \s[.…]+(?![^\s.…”"')\]]) | \[\d+\] )*+
-        (?: \s+ | (?<=[^.!?]) | (?=[⺀-﻿]) )""",
+        (?: \s+ | (?<=[^.!?]) | (?=[⺀-﻿]) | \Z )  # the end too, else spaced dots before it would be tried from each
+        """,
     re.VERBOSE,
 )
 WIDE_STOPS = frozenset("。｡！？")

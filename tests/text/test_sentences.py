@@ -189,3 +189,7 @@ def test_real_sentences_have_the_length_of_sentences(data: Path, name: str, shor
 def test_a_long_run_of_stops_takes_no_longer_than_other_text(stop: str) -> None:
     """Tried from each of its stops, a run of a million would take hours."""
     assert "".join(split_sentences("a" + stop * 1_000_000 + "b")) == "a" + stop * 1_000_000 + "b"
+
+
+def test_neither_do_spaced_dots_at_the_end() -> None:
+    assert split_sentences("a" + 200_000 * " .") == ["a" + 200_000 * " ."]
