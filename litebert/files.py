@@ -71,12 +71,20 @@ def measure(file: Path) -> int:
 
 
 def walk_folder(folder: Path) -> Iterator[Path]:
-    """All files below a folder. Unlike Path.rglob it does not pass in silence over a folder that may not be entered."""
+    """All files below a folder, and below those that are linked there.
+
+    Unlike Path.rglob it does not pass in silence over a folder that may not be entered.
+    """
+    visited: set[str] = set()
 
     def refuse(error: OSError) -> None:
         raise error
 
-    for parent, folders, names in os.walk(folder, onerror=refuse):
+    for parent, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        if os.path.realpath(parent) in visited:  # by a link to a folder above it, or to one beside it
+            folders.clear()
+            continue
+        visited.add(os.path.realpath(parent))
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(parent, name) for name in names if not name.startswith("."))
 

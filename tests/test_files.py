@@ -44,6 +44,15 @@ def test_a_folder_stands_for_all_files_below_it_in_order(root: str) -> None:
             assert len(file.read()) == found[path]
 
 
+def test_folders_that_are_linked_are_entered_once(tmp_path: Path) -> None:
+    for name in ("here/a.txt", "there/b.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("x")
+    (tmp_path / "here" / "linked").symlink_to(tmp_path / "there")
+    (tmp_path / "there" / "back").symlink_to(tmp_path / "here")
+    assert [Path(path).name for path in find_files(tmp_path / "here")] == ["a.txt", "b.txt"]
+
+
 def test_a_pattern_stands_for_the_files_that_match_it(root: str) -> None:
     for name in ("a.txt", "b.txt", "b.csv", "deep/c.txt"):
         write_file(f"{root}/{name}", b"")

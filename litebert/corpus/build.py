@@ -32,7 +32,7 @@ from litebert.corpus.encode import Document, Encoder, Words, encode_in_worker, s
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import SPLITS, Block, Index, ShardWriter, Split, Statistics, join_path, read_index
 from litebert.text.documents import ReadConfig, Reader, Source
-from litebert.text.vocabulary import Vocabulary, copy_vocabulary, open_vocabulary
+from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, copy_vocabulary, open_vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -227,12 +227,12 @@ def build_corpus(
     require(num_workers is None or num_workers >= 0, f"the number of workers is {num_workers}; it must be at least 0")
     require(str(out), "the folder to build in has no name; give one")
     out, vocabulary = str(out), open_vocabulary(vocabulary_path)
-    sources = [source for source in sources if not is_inside(source.path, out)]
+    sources = [source for source in sources if not is_own(source.path, out)]
     require(sources, f"there is no text to build {out} from; name files or folders outside it")
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
+    place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
     if index.complete:
         return index
-    place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
     selection = Selection(sources, config, part)
     builder = Builder(index, out, config, vocabulary.special.unknown)
     works = selection.works(Place(*index.resume))
@@ -305,11 +305,14 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def is_inside(path: str, folder: str) -> bool:
-    """Whether a local file lies in a local folder: a corpus is not made of its own files."""
-    if files.is_url(path) or files.is_url(folder):
-        return path.startswith(f"{folder.rstrip('/')}/")
-    return files.local_path(path).resolve().is_relative_to(files.local_path(folder).resolve())
+def is_own(path: str, out: str) -> bool:
+    """Whether a file of text is the vocabulary of a corpus, which lies beside it and is no text of it."""
+    if Path(path).name not in VOCABULARY_FILES:
+        return False
+    if files.is_url(path) and files.is_url(out):
+        (system, file), (_, folder) = files.connect(path), files.connect(out)
+        return system.unstrip_protocol(file).rpartition("/")[0] == system.unstrip_protocol(folder).rstrip("/")
+    return files.local_path(path).resolve().parent == files.local_path(out).resolve()
 
 
 def begin_index(sources: Sequence[Source], vocabulary: Vocabulary, config: BuildConfig, part: Part) -> Index:
@@ -359,6 +362,11 @@ def place_vocabulary(source: Path, out: str, fingerprint: str) -> None:
             open_vocabulary(folder).fingerprint == fingerprint,
             f"{source} holds files of several vocabularies; leave only those of one there",
         )
+        for name in set(VOCABULARY_FILES) - set(names):
+            require(
+                not files.exists(join_path(out, name)),
+                f"{join_path(out, name)} is of another vocabulary than --vocab's; remove it, or choose another --out",
+            )
         for name in names:
             place_file(join_path(out, name), (Path(folder) / name).read_bytes())
 

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -74,7 +74,8 @@ class Encoder:
             word_begins = set(word_starts(text))
             tokens.extend(ids)
             lengths.append(len(ids))
-            starts.extend(begin in word_begins for begin in begins)
+            # A space's mark and the letter behind it begin at one place, and are of one word.
+            starts.extend(begin in word_begins and begin != before for before, begin in pairwise([None, *begins]))
         return np.array(tokens, token_type), np.array(lengths, np.int64), np.array(starts, np.bool_)
 
 

@@ -52,6 +52,8 @@ def open_mixture(parts: Sequence[str], split: Split = "train") -> tuple[list[Cor
             f"{part!r} needs a corpus and a weight above 0; write it as my-corpus=0.7",
         )
         corpora.append(open_corpus(path, split))
+    check_corpora(corpora, weights)
+    Mixture(weights, seed=0)  # refuses weights that cannot be dealt out
     return corpora, weights
 
 
@@ -77,6 +79,7 @@ class Mixture:
         require(
             min(weights) > 0, f"a corpus has the weight {min(weights):g}; leave it out, or give it a weight above 0"
         )
+        require(math.isfinite(sum(weights)), "the weights of the corpora are too large to add up; give smaller ones")
         exact = np.array(weights) / sum(weights) * ROUND_SIZE
         self.counts = np.floor(exact).astype(np.int64)
         self.counts[np.argsort(self.counts - exact)[: ROUND_SIZE - self.counts.sum()]] += 1

@@ -215,7 +215,8 @@ def open_corpus(path: str | Path, split: Split = "train", *, verify: bool = True
     indexes = find_indexes(path)
     check_parts(path, indexes)
     entries = [(entry, index.token_type) for index in indexes for entry in index.shards if entry.split == split]
-    require(entries, f"{path} has no {split} documents; build it with a larger --dev share, or with more text")
+    share = "larger" if split == "dev" else "smaller"
+    require(entries, f"{path} has no {split} documents; build it with a {share} --dev share, or with more text")
     local = fetch_shards(path, entries, verify)
     vocabulary = open_vocabulary(fetch_vocabulary(path))
     require(
@@ -304,7 +305,7 @@ def fetch_shards(path: str, entries: Sequence[tuple[Entry, str]], verify: bool) 
 def fetch_vocabulary(path: str) -> Path:
     """The local folder with a corpus's vocabulary."""
     if not files.is_url(path):
-        return Path(path)
+        return files.local_path(path)
     names = [name for name in list_names(path) if name in VOCABULARY_FILES]
     local = [files.fetch(join_path(path, name)) for name in names]
     require(local, f"{path} has no vocabulary; copy the one its tokens were made with there")

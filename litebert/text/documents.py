@@ -9,6 +9,7 @@ import csv
 import gzip
 import itertools
 import json
+import logging
 import lzma
 import re
 import sys
@@ -26,6 +27,8 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+logger = logging.getLogger(__name__)
 
 HUB = "hub:"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -98,6 +101,11 @@ def find_readable(pattern: str) -> list[Source]:
     known = f"{' '.join(FORMATS)}, and all but .parquet also with {' '.join(DECOMPRESSORS)}"
     subject = f"{pattern} does not end" if len(found) == 1 else f"none of the {len(found)} files of {pattern} ends"
     require(readable, f"{subject} in a known suffix ({known}); rename or convert it")
+    if passed := sorted(set(found) - {source.path for source in readable}):
+        shown = ", ".join(Path(path).name for path in passed[:3]) + (", ..." if len(passed) > 3 else "")
+        logger.warning(
+            "passed over %d of the %d files of %s, of no known suffix: %s", len(passed), len(found), pattern, shown
+        )
     return readable
 
 

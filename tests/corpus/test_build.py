@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from litebert.config import UserError
-from litebert.corpus import build
+from litebert.corpus import build, encode
 from litebert.corpus.build import WHOLE, BuildConfig, Part, build_corpus
 from litebert.corpus.seen import Seen
 from litebert.corpus.shards import Corpus, Index, add_statistics, find_indexes, open_corpus
@@ -320,6 +320,34 @@ def test_a_corpus_is_not_made_of_its_own_files(text: Path, vocabulary: Path) -> 
         make(text / "corpus" / "vocab.txt", vocabulary, text / "corpus")
 
 
+def test_text_that_lies_where_the_corpus_is_built_is_read(text: Path, vocabulary: Path) -> None:
+    assert make(text, vocabulary, text).statistics.num_documents == 300
+    assert make(text, vocabulary, text).statistics.num_documents == 300
+
+
+def test_a_folder_that_holds_a_vocabulary_of_another_kind_is_refused(
+    text: Path, vocabulary: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "spiece.model").write_bytes(b"of a build that was given up")
+    with pytest.raises(UserError, match="out/spiece.model is of another vocabulary than --vocab's; remove it, or"):
+        make(text, vocabulary, tmp_path / "out")
+    assert list(contents(tmp_path / "out")) == ["spiece.model"]
+
+
+def test_a_vocabulary_that_was_lost_is_put_back(text: Path, vocabulary: Path, tmp_path: Path) -> None:
+    make(text, vocabulary, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    (tmp_path / "out" / "vocab.txt").unlink()
+    make(text, vocabulary, tmp_path / "out")
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_corpus_is_opened_by_the_url_of_a_file(text: Path, vocabulary: Path, tmp_path: Path) -> None:
+    make(text, vocabulary, f"file://{tmp_path}/out")
+    assert read_documents(open_corpus(f"file://{tmp_path}/out")) == read_documents(open_corpus(tmp_path / "out"))
+
+
 def test_the_vocabulary_that_decides_is_the_one_that_is_kept(text: Path, vocabulary: Path, tmp_path: Path) -> None:
     """A folder of the hub may hold a SentencePiece model under another name beside its tokenizer.json."""
     from tokenizers import Tokenizer, models
@@ -357,6 +385,20 @@ def test_words_of_jieba_are_kept_beside_the_tokens(tmp_path: Path) -> None:
     flags = shard.word_starts(0, len(shard.tokens)).tolist()
     starts = [flag for word in jieba.cut(sentence) for flag in [True] + [False] * (len(word) - 1)]
     assert flags == starts * 3 and not all(flags)
+
+
+def test_the_mark_of_a_space_is_of_the_word_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "word_starts", lambda text: [0, 7])
+
+    class Marked:
+        def encode_many(self, _: list[str]) -> list[np.ndarray]:
+            return [np.zeros(0, np.uint16)]
+
+        def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
+            return text, [1, 2, 3, 1, 4], [0, 0, 3, 7, 7]
+
+    encoder = encode.Encoder(Marked(), "jieba")  # type: ignore[arg-type]
+    assert encoder.encode_words(["secret 是"])[2].tolist() == [True, False, False, True, False]
 
 
 def test_the_index_says_what_was_built(text: Path, vocabulary: Path, tmp_path: Path) -> None:
