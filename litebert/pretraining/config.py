@@ -89,7 +89,7 @@ class PretrainConfig:
     def fixed(self) -> dict[str, Any]:
         """What must be the same when a run is gone on with."""
         content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
-        content["init"] = plain_path(self.init)
+        content["init"], content["corpus"] = plain_path(self.init), plain_path(self.corpus)
         return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
 
 

@@ -54,8 +54,8 @@ class Lock:
         self.is_busy = False
 
     def take(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         except FileNotFoundError:  # who had it has just taken the folder away
             return self.take()

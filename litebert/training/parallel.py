@@ -90,8 +90,8 @@ def find_device(number: int = 0) -> torch.device:
 @contextlib.contextmanager
 def join_ranks() -> Iterator[Ranks]:
     """The processes that torchrun started, or this one alone."""
-    num_ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    local = int(os.environ.get("LOCAL_RANK", "0"))
+    num_ranks = int(os.environ.get("WORLD_SIZE") or 1)
+    local = int(os.environ.get("LOCAL_RANK") or 0)
     device = find_device(local)
     if device.type == "cuda":
         torch.cuda.set_device(device)

@@ -96,8 +96,8 @@ class Ramp:
         )
 
     def starts(self, steps: int) -> list[int]:
-        """The first step of each stage."""
-        return [math.ceil(share * steps) for share in self.shares]
+        """The first step of each stage; the last has at least one step."""
+        return [min(math.ceil(share * steps), max(steps - 1, 0)) for share in self.shares]
 
     def at(self, step: int, steps: int) -> int:
         return max(

@@ -57,6 +57,7 @@ def test_a_ramp_grows_at_its_shares_of_the_steps() -> None:
     assert ramp.starts(1000) == [0, 250, 500]
     assert [ramp.at(step, 1000) for step in (0, 249, 250, 499, 500, 999)] == [3, 3, 6, 6, 12, 12]
     assert Ramp("depths", (), 12).at(0, 10) == 12
+    assert Ramp("depths", ("3", "12@0.9"), 12).at(2, 3) == 12, "the last stage is not left out of a short run"
 
 
 @pytest.mark.parametrize(
