@@ -90,6 +90,8 @@ class PretrainConfig:
         """What must be the same when a run is gone on with."""
         content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
         content["init"], content["corpus"] = plain_path(self.init), plain_path(self.corpus)
+        parted = (part.rpartition("=") for part in self.mix)
+        content["mix"] = tuple(f"{plain_path(path)}={weight}" for path, _, weight in parted)
         return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
 
 

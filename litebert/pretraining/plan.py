@@ -3,6 +3,7 @@
 import itertools
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from litebert.config import require
@@ -13,6 +14,7 @@ from litebert.models.folder import read_model
 from litebert.presets import bert_large, change_encoder, find_preset, read_changes
 from litebert.pretraining.config import PretrainConfig, check_encoder, check_stages, make_schedule, plan_stages
 from litebert.pretraining.places import Place, Request, find_manner, find_places
+from litebert.pretraining.run import check_vocab_size, check_vocabulary
 from litebert.pretraining.sources import SAMPLE, Source, count_operations
 from litebert.training.costs import FULL, Memory, count_exchanged, count_memory, count_parameters
 
@@ -42,8 +44,13 @@ def make_plan(request: Request) -> dict[str, Any]:
 
 def find_encoder(config: PretrainConfig, corpora: list[Corpus]) -> EncoderConfig:
     """The encoder that the run would train."""
+    if corpora:
+        check_vocab_size(config)
     if config.init is not None:
-        encoder = read_model(config.init, **read_changes(config.encoder)).config
+        model = read_model(config.init, **read_changes(config.encoder))
+        if corpora:
+            check_vocabulary(Path(config.init), model, corpora[0])
+        encoder = model.config
     else:
         preset = find_preset(config.preset)
         size = corpora[0].vocabulary.size if corpora else preset.vocab_size
@@ -79,7 +86,9 @@ def plan_memory(request: Request, encoder: EncoderConfig, sources: list[Source],
     whole = most(micro, parallel="ddp")
     return {
         "device_bytes": int(place.memory),
-        "micro_sequences": micro or max(source.stage.num_sequences // request.devices for source in sources),
+        "micro_sequences": max(
+            min(micro or sys.maxsize, source.stage.num_sequences // request.devices) for source in sources
+        ),
         "checkpointing": config.checkpointing,
         "by_checkpointing": rows,
         "fsdp_saves": whole.total - most(micro, parallel="fsdp").total if request.devices > 1 else 0,
@@ -126,6 +135,8 @@ def plan_time(
     means = {key: sum(row[key] * row["share"] for row in rows) for key in ("flops", "seconds", "tokens")}
     if config.steps is None and config.minutes is not None:
         steps = max(1, int(60 * config.minutes / means["seconds"]))
+        for row, stage in zip(rows, plan_stages(config, encoder.num_layers, steps), strict=False):
+            row |= {"first_step": stage.first_step, "first_sequence": stage.first_sequence}
     hours, price = steps * means["seconds"] / 3600, places[0].price
     sequences = sum(row["share"] * row["num_sequences"] for row in rows) * steps
     epoch = sources[-1].open(1).epoch_size if sources[-1].corpora else None

@@ -124,10 +124,7 @@ def make_model(config: PretrainConfig, corpus: Corpus) -> Model:
     """A new model for the corpus's vocabulary, or that of a folder, with the heads that the objective needs."""
     torch.manual_seed(config.seed)
     heads = list_heads(config.pairs)
-    require(
-        "vocab_size" not in read_changes(config.encoder),
-        "vocab_size is the corpus's; build the corpus with another vocabulary to change it",
-    )
+    check_vocab_size(config)
     if config.init is not None:
         model = read_model(config.init, heads=heads, **read_changes(config.encoder))
         check_vocabulary(Path(config.init), model, corpus)
@@ -140,6 +137,13 @@ def make_model(config: PretrainConfig, corpus: Corpus) -> Model:
         # Without a pair head nothing is learned from the pooled output, and ranks would wait for its gradient.
         model.pooler.requires_grad_(config.pairs.has_pairs)
     return model
+
+
+def check_vocab_size(config: PretrainConfig) -> None:
+    require(
+        "vocab_size" not in read_changes(config.encoder),
+        "vocab_size is the corpus's; build the corpus with another vocabulary to change it",
+    )
 
 
 def check_vocabulary(folder: Path, model: Model, corpus: Corpus) -> None:

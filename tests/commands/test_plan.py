@@ -63,6 +63,18 @@ def test_shallow_and_short_stages_cost_less(capsys: Printed) -> None:
     assert [stage["length"] for stage in shorter["stages"]] == [128, 512]
 
 
+def test_stages_begin_at_steps_of_the_planned_run(capsys: Printed) -> None:
+    arguments = ("--preset", "albert-nano", "--minutes", "10", "--lengths", "64", "128@0.6", "--kind", "a100-40")
+    planned = plan(capsys, *arguments)
+    first, second = planned["stages"]
+    assert first["first_step"] == 0 and second["first_step"] == pytest.approx(0.6 * planned["run"]["steps"], abs=1)
+
+
+def test_a_device_has_no_more_sequences_at_once_than_its_share(capsys: Printed) -> None:
+    planned = plan(capsys, *CLUSTER, "--micro-sequences", "4096")
+    assert planned["memory"]["micro_sequences"] == 4096 // 64
+
+
 def test_this_machine_is_measured_and_nothing_is_written(
     capsys: Printed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,14 @@ def test_a_run_goes_on_only_under_the_same_config() -> None:
         agree_with(replace(CONFIG, steps=10), stored, "run")
 
 
+def test_a_path_with_a_slash_behind_it_is_the_same_path() -> None:
+    for given, completed in (
+        ({"corpus": "a/b"}, {"corpus": "a/b/"}),
+        ({"mix": ("a=1", "b=2")}, {"mix": ("a/=1", "b=2")}),
+    ):
+        assert PretrainConfig(**given).fixed == PretrainConfig(**completed).fixed  # type: ignore[arg-type]
+
+
 def test_the_same_minutes_mean_the_steps_that_were_found_for_them() -> None:
     asked = replace(CONFIG, minutes=45.0)
     stored = settle(asked, make_schedule(asked, 1234))
