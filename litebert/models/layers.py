@@ -133,6 +133,7 @@ class FeedForward(nn.Module):
         By rows, oneDNN takes a quarter longer for the gradient of the activated values at albert-base's widths. Laying
         the matrix out costs what one layer gains by it.
         """
-        if not (torch.is_grad_enabled() and is_bare(self.down) and is_plain(hidden_TD, self.down.weight)):
-            return None
-        return self.down.weight.t().contiguous().t() if uses_onednn(hidden_TD, self.down.weight) else None
+        weight = self.down.weight
+        is_used = self.is_gelu_tanh and is_bare(self.down) and is_plain(hidden_TD, weight)
+        pays = torch.is_grad_enabled() and uses_onednn(hidden_TD, weight)
+        return weight.t().contiguous().t() if is_used and pays else None
