@@ -152,7 +152,8 @@ def pretrain(preset: str, run: Path, options: Options, *amount: object) -> None:
     call("pretrain", "--preset", preset, "--corpus", options.out / "corpus", "--run", run, *amount,
          "--encoder", "num_layers=2", "num_positions=128", "--num-sequences", options.num_sequences,
          "--length", options.length, "--evaluation-sequences", 256, "--seed", options.seed)  # fmt: skip
-    go_on_if_made(run / "model")
+    steps = read_json(run / "config.json")["steps"]
+    go_on_if(any(line["kind"] == "evaluation" and line["step"] == steps for line in read_metrics(run)))
 
 
 def finetune(run: Path, options: Options, *more: str) -> None:
@@ -160,12 +161,12 @@ def finetune(run: Path, options: Options, *more: str) -> None:
          "--init", options.out / "albert" / "model", "--run", run, "--train-examples", 400, "--epochs", 20,
          "--evaluate-every", 50, "--length", options.length, "--seed", options.seed, "--seeds", options.seeds,
          *more)  # fmt: skip
-    go_on_if_made(run / "scores.json")
+    go_on_if((run / "scores.json").exists())
 
 
-def go_on_if_made(result: Path) -> None:
+def go_on_if(is_done: bool) -> None:
     """A run that is told to end, by SIGTERM, saves where it is and ends well: then this ends too."""
-    if not result.exists():
+    if not is_done:
         raise SystemExit("stopped; the same command goes on from here")
 
 

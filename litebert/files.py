@@ -85,7 +85,7 @@ def walk_folder(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         visited.add(os.path.realpath(parent))
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 

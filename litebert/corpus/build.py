@@ -362,9 +362,9 @@ def place_vocabulary(source: Path, out: str, fingerprint: str) -> None:
             open_vocabulary(folder).fingerprint == fingerprint,
             f"{source} holds files of several vocabularies; leave only those of one there",
         )
-        for name in set(VOCABULARY_FILES) - set(names):
+        for name in VOCABULARY_FILES:
             require(
-                not files.exists(join_path(out, name)),
+                name in names or not files.exists(join_path(out, name)),
                 f"{join_path(out, name)} is of another vocabulary than --vocab's; remove it, or choose another --out",
             )
         for name in names:
