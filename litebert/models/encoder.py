@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,24 @@ from torch.utils.checkpoint import checkpoint
 from litebert.batch import Batch
 from litebert.config import check_fields, require
 from litebert.models.layers import Attention, Embedding, FeedForward, Reading
+from litebert.models.linear import Pack, Packs, is_large
 
 Activation = Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"]
 Checkpointing = Literal["nothing", "activations", "layers"]
 """What training computes again in the backward pass instead of keeping it: the feed-forward networks' activated values
 (a quarter of a layer's memory, for one cheap operation), or all but each layer's input.
 """
+
+
+SHARED_BY_MANY = 4
+"""Layers from which on packing a matrix for all of them pays."""
+
+
+class LayerPacks(NamedTuple):
+    """Where a layer's two halves find their matrices packed, if they do."""
+
+    attention: Packs | None
+    feed_forward: Packs | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,10 +249,11 @@ class Encoder(nn.Module):
     ) -> Encoded:
         hidden_TD = self.embedding(batch)
         depths, maps = [hidden_TD], []
-        downs = self.lay_by_columns(hidden_TD)
+        packs = self.share_packs(len(hidden_TD))
         for depth in range(self.num_layers):
             layer_maps: list[Tensor] | None = [] if keep_attention_maps else None
-            run = partial(self.run_layer, depth, downs, reading=reading if depth == self.num_layers - 1 else None)
+            is_read = depth == self.num_layers - 1
+            run = partial(self.run_layer, depth, packs[depth], reading=reading if is_read else None)
             if self.checkpointing == "layers" and self.training:
                 hidden_TD = checkpoint(run, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)
             else:
@@ -251,19 +264,23 @@ class Encoder(nn.Module):
                 maps.append(tuple(layer_maps))
         return Encoded(hidden_TD, tuple(depths) if keep_depths else None, tuple(maps) if keep_attention_maps else None)
 
-    def lay_by_columns(self, hidden_TD: Tensor) -> dict[int, Tensor | None]:
-        """The second matrices of those feed-forward networks that several layers share, as all of them will use it."""
-        uses = Counter(feed_forward for _, feed_forward, _ in self.depths[: self.num_layers])
-        return {
-            index: cast(FeedForward, self.feed_forwards[index]).lay_by_columns(hidden_TD)
-            for index, num_layers in uses.items()
-            if num_layers > 1
-        }
+    def share_packs(self, num_tokens: int) -> list[LayerPacks]:
+        """For every depth, where its two halves find their matrices packed: where many layers have them in common."""
+        blocks = [(attention, feed_forward) for attention, feed_forward, _ in self.depths[: self.num_layers]]
+        uses = [Counter(half) for half in zip(*blocks, strict=True)]
+        pays = is_large(num_tokens, self.config.hidden_size, self.config.feed_forward_size)
+        packs = Packs(Pack) if pays and not torch.compiler.is_compiling() else None
+        return [
+            LayerPacks(
+                *(packs if use[block] >= SHARED_BY_MANY else None for use, block in zip(uses, pair, strict=True))
+            )
+            for pair in blocks
+        ]
 
     def run_layer(
         self,
         depth: int,
-        downs: dict[int, Tensor | None],
+        packs: LayerPacks,
         hidden_TD: Tensor,
         lengths: tuple[int, ...],
         maps: list[Tensor] | None,
@@ -273,13 +290,13 @@ class Encoder(nn.Module):
         attention, feed_forward, block = self.depths[depth]
         attend, norms = cast(Attention, self.attentions[attention]), cast(BlockNorms, self.norms[block])
         if reading is None:
-            hidden_RD, attended_RD = hidden_TD, attend(hidden_TD, lengths, maps)
+            hidden_RD, attended_RD = hidden_TD, attend(hidden_TD, lengths, maps, packs.attention)
         else:
             hidden_RD = hidden_TD.index_select(0, reading.positions_R)
-            attended_RD = attend.read(hidden_RD, hidden_TD, lengths, reading)
+            attended_RD = attend.read(hidden_RD, hidden_TD, lengths, reading, packs.attention)
         hidden_RD = norms.attention(hidden_RD + self.dropout(attended_RD))
         recompute = self.checkpointing == "activations" and self.training
-        transformed_RD = self.feed_forwards[feed_forward](hidden_RD, recompute=recompute, down=downs.get(feed_forward))
+        transformed_RD = self.feed_forwards[feed_forward](hidden_RD, recompute=recompute, packs=packs.feed_forward)
         return norms.feed_forward(hidden_RD + self.dropout(transformed_RD))
 
     def check(self, batch: Batch) -> None:

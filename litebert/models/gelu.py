@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from litebert.models.linear import multiply
+from litebert.models.linear import Pack, differentiate_weight, multiply, multiply_back
 
 BLOCK_SIZE = 1 << 17
 """Numbers, 512 KiB of them."""
@@ -25,32 +25,30 @@ CUBIC = 0.044715 * LINEAR
 
 
 class GELULinear(torch.autograd.Function):
-    """`gelu(raised) @ weight.T + bias`. The weights' gradient lies in memory as they do, by rows or by columns."""
+    """`gelu(raised) @ weight.T + bias`."""
 
     @staticmethod
-    def forward(ctx: Any, raised_TF: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, raised_TF: Tensor, weight: Tensor, bias: Tensor, pack: Pack | None) -> Tensor:
         ctx.save_for_backward(raised_TF, weight)
+        ctx.pack = pack
         activated_TF = torch.empty_like(raised_TF)
         for raised_X, activated_X in cut(raised_TF, activated_TF):
             open_gate(raised_X, out=activated_X).mul_(raised_X)
-        return multiply(activated_TF, weight, bias)
+        return multiply(activated_TF, weight, bias, pack)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_TX: Tensor) -> tuple[Tensor | None, ...]:
         raised_TF, weight = ctx.saved_tensors
-        grad_TF = multiply(grad_TX, weight.t())
+        grad_TF = multiply_back(grad_TX, weight, ctx.pack)
         activated_TF = differentiate(raised_TF, grad_TF)
-        _, for_weight, for_bias = ctx.needs_input_grad
+        _, for_weight, for_bias, _ = ctx.needs_input_grad
         return (
             grad_TF,
-            differentiate_weight(grad_TX, activated_TF, weight) if for_weight else None,
+            differentiate_weight(grad_TX, activated_TF, ctx.pack) if for_weight else None,
             grad_TX.sum(dim=0) if for_bias else None,
+            None,
         )
-
-
-def differentiate_weight(grad_TX: Tensor, activated_TF: Tensor, weight: Tensor) -> Tensor:
-    return grad_TX.t() @ activated_TF if weight.is_contiguous() else (activated_TF.t() @ grad_TX).t()
 
 
 def differentiate(raised_TF: Tensor, grad_TF: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from litebert.batch import Batch
 from litebert.models.attention import attend, attend_from, make_attention_maps
 from litebert.models.gelu import GELULinear
-from litebert.models.linear import Linear, is_bare, is_plain, linear, uses_onednn
+from litebert.models.linear import Linear, Pack, Packs, is_bare, is_plain, linear, project
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
@@ -76,27 +76,44 @@ class Attention(nn.Module):
         self.query_key_value = Linear(hidden_size, 3 * hidden_size)
         self.output = Linear(hidden_size, hidden_size)
 
-    def forward(self, hidden_TD: Tensor, lengths: tuple[int, ...], maps: list[Tensor] | None = None) -> Tensor:
+    def forward(
+        self,
+        hidden_TD: Tensor,
+        lengths: tuple[int, ...],
+        maps: list[Tensor] | None = None,
+        packs: Packs | None = None,
+    ) -> Tensor:
         """Given a list for `maps`, also appends to it the attention probabilities of each sequence."""
-        projected_TX = self.query_key_value(hidden_TD)
+        projected_TX = project(self.query_key_value, hidden_TD, packs)
         if maps is not None:
             maps.extend(make_attention_maps(projected_TX, lengths, self.num_heads))
-        return self.output(attend(projected_TX, lengths, self.num_heads, self.current_dropout))
+        attended_TD = attend(projected_TX, lengths, self.num_heads, self.current_dropout)
+        return project(self.output, attended_TD, packs)
 
-    def read(self, read_RD: Tensor, hidden_TD: Tensor, lengths: tuple[int, ...], reading: Reading) -> Tensor:
+    def read(
+        self,
+        read_RD: Tensor,
+        hidden_TD: Tensor,
+        lengths: tuple[int, ...],
+        reading: Reading,
+        packs: Packs | None = None,
+    ) -> Tensor:
         """The same for some tokens alone, `read_RD` of all; keys and values are still those of all."""
         sizes = [hidden_TD.shape[1], 2 * hidden_TD.shape[1]]
         if is_bare(self.query_key_value):
-            (query_weight, weight), (query_bias, bias) = (
-                torch.split(parameter, sizes) for parameter in (self.query_key_value.weight, self.query_key_value.bias)
-            )
-            queries_RD, keys_values_TX = linear(read_RD, query_weight, query_bias), linear(hidden_TD, weight, bias)
+            # Cut by columns, and with a pack, so that gradients lie like those of the other layers they are added to.
+            query_weight, weight = torch.split(self.query_key_value.weight.t(), sizes, dim=1)
+            query_bias, bias = torch.split(self.query_key_value.bias, sizes)
+            pack = None if packs is None else Pack()
+            queries_RD = linear(read_RD, query_weight.t(), query_bias)
+            keys_values_TX = linear(hidden_TD, weight.t(), bias, pack)
         else:
             queries_TD, keys_values_TX = torch.split(self.query_key_value(hidden_TD), sizes, dim=1)
             queries_RD = queries_TD.index_select(0, reading.positions_R)
-        return self.output(
-            attend_from(queries_RD, keys_values_TX, lengths, reading.counts, self.num_heads, self.current_dropout)
+        attended_RD = attend_from(
+            queries_RD, keys_values_TX, lengths, reading.counts, self.num_heads, self.current_dropout
         )
+        return project(self.output, attended_RD, packs)
 
     @property
     def current_dropout(self) -> float:
@@ -113,27 +130,15 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.down = Linear(feed_forward_size, hidden_size)
 
-    def forward(self, hidden_TD: Tensor, *, recompute: bool = False, down: Tensor | None = None) -> Tensor:
-        """With `recompute`, activated values are not kept for the backward pass but made again from their inputs.
+    def forward(self, hidden_TD: Tensor, *, recompute: bool = False, packs: Packs | None = None) -> Tensor:
+        """With `recompute`, activated values are not kept for the backward pass but made again from their inputs."""
+        raised_TF = project(self.up, hidden_TD, packs)
+        if self.is_gelu_tanh and is_bare(self.down) and is_plain(raised_TF, self.down.weight):
+            pack = None if packs is None else packs[self.down]
+            return GELULinear.apply(raised_TF, self.down.weight, self.down.bias, pack)  # type: ignore[no-untyped-call]
+        if recompute:
+            return checkpoint(self.lower, raised_TF, packs, use_reentrant=False)
+        return self.lower(raised_TF, packs)
 
-        `down` is what `lay_by_columns` gave for this pass.
-        """
-        raised_TF = self.up(hidden_TD)
-        weight = self.down.weight if down is None else down
-        if self.is_gelu_tanh and is_bare(self.down) and is_plain(raised_TF, weight):
-            return GELULinear.apply(raised_TF, weight, self.down.bias)  # type: ignore[no-untyped-call]
-        return checkpoint(self.lower, raised_TF, use_reentrant=False) if recompute else self.lower(raised_TF)
-
-    def lower(self, raised_TF: Tensor) -> Tensor:
-        return self.down(self.activation(raised_TF))
-
-    def lay_by_columns(self, hidden_TD: Tensor) -> Tensor | None:
-        """The second matrix for all layers of a training step, where that makes their products faster.
-
-        By rows, oneDNN takes a quarter longer for the gradient of the activated values at albert-base's widths. Laying
-        the matrix out costs what one layer gains by it.
-        """
-        weight = self.down.weight
-        is_used = self.is_gelu_tanh and is_bare(self.down) and is_plain(hidden_TD, weight)
-        pays = torch.is_grad_enabled() and uses_onednn(hidden_TD, weight)
-        return weight.t().contiguous().t() if is_used and pays else None
+    def lower(self, raised_TF: Tensor, packs: Packs | None) -> Tensor:
+        return project(self.down, self.activation(raised_TF), packs)

@@ -6,9 +6,11 @@ packed batch has another number of tokens at every step: that pays for large pro
 """
 
 import functools
+import math
 import os
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +19,32 @@ from torch.autograd.function import once_differentiable
 
 SMALLEST_PRODUCT = 1 << 29
 """Multiplications from which on the better kernel saves more than its preparation costs."""
-NUM_KEPT = 8
-"""Shapes whose kernels are kept: a forward or a backward pass has at most five, which come again in every layer."""
+OPERATORS = "_linear_pointwise", "_reorder_linear_weight"
+"""Those of torch's own compiler that are used here. They are private: where one is missing, torch multiplies."""
+NUM_KEPT = 16
+"""Shapes whose kernels are kept: a backward pass has ten or so, seven of which come again in every layer."""
 is_limited = False
+
+
+class Pack:
+    """A matrix in oneDNN's own layout, for all products of a pass that use it.
+
+    oneDNN brings a matrix into blocks at every product, for up to a tenth of the product's time. One that many layers
+    share is brought there once for all of them, and once more, transposed, for the way back.
+    """
+
+    def __init__(self) -> None:
+        self.laid_out: dict[str, Tensor] = {}
+
+    def find(self, weight: Tensor, num_tokens: int, way: Literal["forward", "back"]) -> Tensor:
+        """`weight` as products of about so many tokens want it; on the way back it is the transposed one."""
+        if way not in self.laid_out:
+            self.laid_out[way] = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), num_tokens)
+        return self.laid_out[way]
+
+
+Packs = defaultdict[nn.Module, Pack]
+"""The packs of a pass, each by the layer whose matrix it is."""
 
 
 class Linear(nn.Linear):
@@ -34,10 +59,17 @@ def is_bare(module: nn.Module) -> bool:
     return type(module) is Linear and not (module._forward_hooks or module._forward_pre_hooks)
 
 
-def linear(values_TX: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def project(layer: nn.Module, values_TX: Tensor, packs: Packs | None) -> Tensor:
+    """`layer(values)`, with what `packs` has of its matrix."""
+    if packs is not None and is_bare(layer):
+        return linear(values_TX, layer.weight, layer.bias, packs[layer])  # type: ignore[arg-type]
+    return layer(values_TX)
+
+
+def linear(values_TX: Tensor, weight: Tensor, bias: Tensor, pack: Pack | None = None) -> Tensor:
     """`F.linear` for packed tokens."""
-    if is_plain(values_TX, weight) and uses_onednn(values_TX, weight):
-        return OneDNNProduct.apply(values_TX, weight, bias)  # type: ignore[no-untyped-call]
+    if is_plain(values_TX, weight) and (pack is not None or uses_onednn(values_TX, weight)):
+        return OneDNNProduct.apply(values_TX, weight, bias, pack)  # type: ignore[no-untyped-call]
     return F.linear(values_TX, weight, bias)
 
 
@@ -52,7 +84,12 @@ def is_plain(*tensors: Tensor) -> bool:
 
 
 def uses_onednn(values_TX: Tensor, weight: Tensor) -> bool:
-    return is_limited and len(values_TX) * weight.numel() >= SMALLEST_PRODUCT and prefers_onednn()
+    return is_large(len(values_TX), *weight.shape)
+
+
+def is_large(*sizes: int) -> bool:
+    """Whether a product of these three sizes goes to oneDNN."""
+    return is_limited and math.prod(sizes) >= SMALLEST_PRODUCT and prefers_onednn()
 
 
 def limit_onednn() -> None:
@@ -72,32 +109,58 @@ def prefers_onednn() -> bool:
     """Decided by the processor's maker and not by timing, so that a run that goes on computes as it did before."""
     processors = Path("/proc/cpuinfo")
     is_amd = processors.exists() and "AuthenticAMD" in processors.read_text()
-    return is_amd and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
+    has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return is_amd and has_onednn and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
 
 
 class OneDNNProduct(torch.autograd.Function):
-    """`values @ weight.T + bias`. The weights' gradient, which sums over the tokens, is left to torch's library."""
+    """`values @ weight.T + bias`."""
 
     @staticmethod
-    def forward(ctx: Any, values_TX: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, values_TX: Tensor, weight: Tensor, bias: Tensor, pack: Pack | None) -> Tensor:
         ctx.save_for_backward(values_TX, weight)
-        return multiply(values_TX, weight, bias)
+        ctx.pack = pack
+        return multiply(values_TX, weight, bias, pack)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_TX: Tensor) -> tuple[Tensor | None, ...]:
         values_TX, weight = ctx.saved_tensors
-        for_values, for_weight, for_bias = ctx.needs_input_grad
+        for_values, for_weight, for_bias, _ = ctx.needs_input_grad
         return (
-            multiply(grad_TX, weight.t()) if for_values else None,
-            grad_TX.t() @ values_TX if for_weight else None,
+            multiply_back(grad_TX, weight, ctx.pack) if for_values else None,
+            differentiate_weight(grad_TX, values_TX, ctx.pack) if for_weight else None,
             grad_TX.sum(dim=0) if for_bias else None,
+            None,
         )
 
 
-def multiply(values_TX: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def multiply(values_TX: Tensor, weight: Tensor, bias: Tensor, pack: Pack | None) -> Tensor:
     """`values @ weight.T + bias` by the library that is faster at it."""
-    return (multiply_by_onednn if uses_onednn(values_TX, weight) else F.linear)(values_TX, weight, bias)
+    if not uses_onednn(values_TX, weight):
+        return F.linear(values_TX, weight, bias)
+    return multiply_by_onednn(values_TX, pack.find(weight, len(values_TX), "forward") if pack else weight, bias)
+
+
+def multiply_back(grad_TX: Tensor, weight: Tensor, pack: Pack | None) -> Tensor:
+    """`grad @ weight`, likewise."""
+    if not uses_onednn(grad_TX, weight):
+        return grad_TX @ weight
+    return multiply_by_onednn(grad_TX, pack.find(weight.t(), len(grad_TX), "back") if pack else weight.t())
+
+
+def differentiate_weight(grad_TX: Tensor, values_TY: Tensor, pack: Pack | None) -> Tensor:
+    """`grad.T @ values`, which oneDNN is the faster one at where it comes out wider than high.
+
+    A matrix that is higher than wide gets its gradient by columns then. Bringing that back to rows costs more than one
+    layer gains: only those that share their matrix do it, after their gradients, which lie alike, have been added up.
+    """
+    height, width = grad_TX.shape[1], values_TY.shape[1]
+    if height > width and pack is not None:
+        return differentiate_weight(values_TY, grad_TX, pack).t()
+    if height < width and is_large(len(grad_TX), height, width):
+        return multiply_by_onednn(grad_TX.t(), values_TY.t())
+    return grad_TX.t() @ values_TY
 
 
 def multiply_by_onednn(values_TX: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from litebert.batch import Batch
+from litebert.models import encoder as encoder_module
 from litebert.models import linear
-from litebert.models.encoder import Checkpointing, Encoder, EncoderConfig
-from litebert.models.layers import FeedForward
-from litebert.models.linear import Linear, OneDNNProduct
+from litebert.models.encoder import Activation, Checkpointing, Encoder, EncoderConfig
+from litebert.models.linear import OPERATORS, Linear, OneDNNProduct, Pack, Packs, project
 
 
 @pytest.fixture
 def every_product_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
+    if not (torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)):
         pytest.skip("this build of torch has no oneDNN")
     monkeypatch.setattr(linear, "SMALLEST_PRODUCT", 1)
     monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
@@ -120,28 +121,28 @@ def test_without_limits_products_are_left_to_torch(monkeypatch: pytest.MonkeyPat
     assert "Addmm" in type(layer(torch.randn(7, 48)).grad_fn).__name__
 
 
-def make_encoder(sharing: str) -> Encoder:
+def make_encoder(sharing: str, activation: Activation = "gelu_tanh") -> Encoder:
     torch.manual_seed(0)
     return Encoder(
         EncoderConfig(
             vocab_size=50,
             embedding_size=8,
             hidden_size=16,
-            num_layers=3,
+            num_layers=5,
             num_heads=2,
             feed_forward_size=64,
             sharing=sharing,
+            activation=activation,
             initializer_range=0.2,
         )
     )
 
 
-def differentiate(encoder: Encoder) -> list[Tensor]:
-    """The hidden states and the gradient of every parameter."""
+def differentiate(encoder: Encoder, positions_R: Tensor | None = None) -> list[Tensor]:
+    """The hidden states, of all tokens or of some, and the gradient of every parameter."""
     token_ids_T = torch.arange(30) % 50
-    hidden_TD = encoder(
-        Batch(lengths=(12, 18), token_ids_T=token_ids_T, segment_ids_T=torch.zeros_like(token_ids_T))
-    ).hidden_TD
+    batch = Batch(lengths=(12, 18), token_ids_T=token_ids_T, segment_ids_T=torch.zeros_like(token_ids_T))
+    hidden_TD = encoder(batch).hidden_TD if positions_R is None else encoder.read(batch, positions_R)
     encoder.zero_grad()
     (hidden_TD * torch.randn(hidden_TD.shape, generator=torch.Generator().manual_seed(1))).sum().backward()
     return [
@@ -152,29 +153,61 @@ def differentiate(encoder: Encoder) -> list[Tensor]:
 
 @pytest.mark.usefixtures("every_product_is_large")
 @pytest.mark.parametrize("checkpointing", ["nothing", "activations", "layers"])
-@pytest.mark.parametrize("sharing", ["all", "ffn", "0,1,1", "none"])
-def test_a_matrix_by_columns_gives_what_it_gives_by_rows(
-    sharing: str, checkpointing: Checkpointing, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("activation", ["gelu_tanh", "gelu_erf"])
+@pytest.mark.parametrize("sharing", ["all", "ffn", "attention", "0,1,1,1,1", "none"])
+def test_packed_matrices_give_what_plain_ones_give(
+    sharing: str, activation: Activation, checkpointing: Checkpointing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = make_encoder(sharing)
+    encoder = make_encoder(sharing, activation)
     encoder.checkpointing = checkpointing
-    by_columns = differentiate(encoder)
-    monkeypatch.setattr(FeedForward, "lay_by_columns", lambda *_: None)
-    by_rows = differentiate(encoder)
-    for mine, theirs, shape in zip(
-        by_columns, by_rows, [(30, 16), *(p.shape for p in encoder.parameters())], strict=True
-    ):
+    packed = differentiate(encoder)
+    monkeypatch.setattr(linear, "prefers_onednn", lambda: False)
+    plain = differentiate(encoder)
+    for mine, theirs, shape in zip(packed, plain, [(30, 16), *(p.shape for p in encoder.parameters())], strict=True):
         assert mine.shape == shape and mine.is_contiguous()
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("every_product_is_large")
-def test_a_matrix_is_laid_out_where_layers_share_it_and_gradients_follow() -> None:
-    hidden_TD, encoder = torch.zeros(30, 16), make_encoder("0,1,1")
-    laid_out = encoder.lay_by_columns(hidden_TD)
-    assert list(laid_out) == [1] and laid_out[1] is not None and laid_out[1].t().is_contiguous()
-    assert torch.equal(laid_out[1], encoder.get_parameter("feed_forwards.1.down.weight"))
-    encoder.num_layers = 2
-    assert encoder.lay_by_columns(hidden_TD) == {}
-    with torch.no_grad():
-        assert make_encoder("all").lay_by_columns(hidden_TD) == {0: None}
+def test_tokens_that_are_read_alone_get_the_same_from_packed_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, positions_R = make_encoder("all"), torch.tensor([29, 0, 12, 5])
+    packed = differentiate(encoder, positions_R)
+    monkeypatch.setattr(linear, "prefers_onednn", lambda: False)
+    for mine, theirs in zip(packed, differentiate(encoder, positions_R), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_matrices_are_packed_where_many_layers_share_them() -> None:
+    def find(encoder: Encoder) -> list[tuple[bool, bool]]:
+        return [(packs.attention is not None, packs.feed_forward is not None) for packs in encoder.share_packs(30)]
+
+    assert find(make_encoder("all")) == [(True, True)] * 5
+    assert find(make_encoder("attention")) == [(True, False)] * 5
+    assert find(make_encoder("0,1,1,1,1")) == [(False, False), *[(True, True)] * 4]
+    shallow = make_encoder("all")
+    shallow.num_layers = 3
+    assert find(shallow) == [(False, False)] * 3
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_a_matrix_is_packed_once_for_each_way_however_many_layers_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(encoder_module, "Pack", lambda: made.append(Pack()) or made[-1])  # type: ignore[func-returns-value]
+    differentiate(make_encoder("all"))
+    assert [set(pack.laid_out) for pack in made] == [{"forward", "back"}] * 4
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_where_memory_is_used_again_a_matrix_is_not_taken_for_another() -> None:
+    """As under FSDP, which frees gathered weights after their layer: another layer's may come to lie where they did."""
+    packs, values = Packs(Pack), torch.randn(9, 48)
+    first, second = (make_layers()[0] for _ in range(2))
+    project(first, values, packs)
+    second.weight.data = first.weight.data.mul_(2)
+    expected = F.linear(values, second.weight, second.bias)
+    torch.testing.assert_close(project(second, values, packs), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_small_products_are_not_packed_on_any_machine() -> None:
+    assert all(packs == (None, None) for packs in make_encoder("all").share_packs(30))
