@@ -21,6 +21,7 @@ from typing import Annotated
 
 import sentencepiece
 import tyro
+from workers import read_peak
 
 from litebert.display import print_table
 from litebert.text.documents import Reader, find_sources
@@ -57,12 +58,12 @@ def time_ours(options: Options) -> tuple[float, float]:
         command = [sys.executable, "-m", "litebert", "corpus", *options.text, "--vocab", str(options.vocab)]
         start = time.perf_counter()
         process = subprocess.Popen([*command, "--out", f"{folder}/corpus", "--json"], stdout=subprocess.DEVNULL)
-        peak = 0.0
+        peak = 0
         while process.poll() is None:
             peak = max(peak, *map(read_peak, find_processes(process.pid)))
             time.sleep(0.02)
         assert process.returncode == 0, "the command failed"
-        return time.perf_counter() - start, peak
+        return time.perf_counter() - start, peak / 2**20
 
 
 def find_processes(number: int) -> list[int]:
@@ -70,14 +71,6 @@ def find_processes(number: int) -> list[int]:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return [number, *map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split())]
     return [number]
-
-
-def read_peak(number: int) -> float:
-    """The most MiB that a process has held. What `wait4` says begins with the size of who started it."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        lines = Path(f"/proc/{number}/status").read_text().splitlines()
-        return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
-    return 0.0
 
 
 def main() -> None:

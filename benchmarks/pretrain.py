@@ -11,7 +11,6 @@ tokens a second.
 
 import itertools
 import json
-import resource
 import statistics
 import sys
 import tempfile
@@ -25,7 +24,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
-from workers import start_worker
+from workers import read_peak, start_worker
 
 from litebert.corpus.baseline import restore
 from litebert.corpus.loader import Loader, open_mixture
@@ -146,8 +145,7 @@ def work(side: str, preset: str, corpus: str, threads: str) -> None:
         while time.perf_counter() - start < float(line):
             tokens += step()
         speed = tokens / (time.perf_counter() - start)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"speed": speed, "peak": peak}), flush=True)
+        print(json.dumps({"speed": speed, "peak": read_peak()}), flush=True)
 
 
 def compare(preset: str, options: Options) -> dict[str, float]:

@@ -10,7 +10,6 @@ turns, each of at least a second, with a probe of the machine's matrix-product p
 
 import json
 import random
-import resource
 import statistics
 import sys
 import tempfile
@@ -24,7 +23,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
-from workers import start_worker
+from workers import read_peak, start_worker
 
 from litebert.batch import Batch
 from litebert.models.encoder import Checkpointing, EncoderConfig
@@ -157,8 +156,7 @@ def work(side: str, name: str, folder: str, threads: str) -> None:
             start = time.perf_counter()
             losses.append(step())
             seconds.append(time.perf_counter() - start)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"seconds": statistics.median(seconds), "loss": losses[0], "peak": peak}), flush=True)
+        print(json.dumps({"seconds": statistics.median(seconds), "loss": losses[0], "peak": read_peak()}), flush=True)
 
 
 def compare(name: str, options: Options) -> dict[str, float]:

@@ -1,17 +1,16 @@
 """LAMB: Adam whose step, tensor by tensor, is as long as the tensor's own norm says (ALBERT 4.1; You et al. 2020)."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch.distributed.tensor import DTensor
-    from typing_extensions import TypeIs
+from litebert.training.parallel import is_spread
+from litebert.training.uncompiled import Uncompiled
 
 
-class Lamb(torch.optim.Optimizer):
+class Lamb(Uncompiled):
     """As in ALBERT's released code: no bias correction, decay added to the update, one trust ratio for each tensor.
 
     A group with `adapt` false has no trust ratio: given the biases and layer normalisations, with a weight decay of 0,
@@ -115,8 +114,3 @@ def measure_parts(tensor: Tensor, parts: int) -> Tensor:
     rows = tensor.square().sum(dim=1)
     whole = rows.full_tensor() if is_spread(rows) else rows
     return whole.view(parts, -1).sum(dim=1).sqrt()
-
-
-def is_spread(tensor: Tensor) -> "TypeIs[DTensor]":
-    """Whether it is one of FSDP's, of which a device holds some rows."""
-    return hasattr(tensor, "full_tensor")

@@ -10,6 +10,7 @@ from litebert.config import check_fields, require
 from litebert.models.encoder import EncoderConfig, sharing_map
 from litebert.models.heads import Model
 from litebert.training.lamb import Lamb
+from litebert.training.uncompiled import AdamW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def make_optimizer(model: Model, config: OptimizerConfig, learning_rate: float =
     else:
         for group in groups:
             del group["adapt"], group["parts"]
-        optimizer = torch.optim.AdamW(groups, fused=True, **settings)
+        optimizer = AdamW(groups, fused=True, **settings)
     set_rate(optimizer, learning_rate)
     return optimizer
 

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from litebert.config import UserError, require
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+    from typing_extensions import TypeIs
 
 Parallel = Literal["ddp", "fsdp"]
 CPU = torch.device("cpu")
@@ -172,7 +175,12 @@ def gather_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
 
 def whole(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
-    return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu()
+    return (tensor.full_tensor() if is_spread(tensor) else tensor).cpu()
+
+
+def is_spread(tensor: Tensor) -> "TypeIs[DTensor]":
+    """Whether it is one of FSDP's, of which a rank holds a part."""
+    return hasattr(tensor, "full_tensor")
 
 
 @torch.no_grad()
@@ -195,7 +203,9 @@ def restore_tensors(model: nn.Module, optimizer: torch.optim.Optimizer, tensors:
 def part_of(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor, laid out over the ranks as another is."""
     tensor = tensor.to(like.device)
-    if not isinstance(like, DTensor):
+    if not is_spread(like):
         return tensor
+    from torch.distributed.tensor import distribute_tensor
+
     # Every rank has the whole tensor and takes its part: nothing is sent.
     return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
