@@ -7,12 +7,13 @@ import functools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from litebert.text.joined import JoinedEncoder, join_sentences
 from litebert.text.normalize import WORD_START
 from litebert.text.offsets import BLANK, Piece, Spans, cut_aligned, join_spans, strip_span
 from litebert.text.word_table import LONGEST_WORD, Tokens, WordTable
@@ -76,6 +77,10 @@ class SentencePieceEncoder:
     def words(self) -> WordTable:
         return WordTable(self.encode_bytes, token_type(len(self.pieces)))
 
+    @functools.cached_property
+    def joined(self) -> JoinedEncoder:
+        return JoinedEncoder(self.processor, self.pieces)
+
     def encode(self, text: str) -> list[int]:
         return self.encode_many([text])[0].tolist()
 
@@ -84,14 +89,38 @@ class SentencePieceEncoder:
             return join(self.encode_bytes([text.encode(errors="replace") for text in texts]), len(self.pieces))
         lines = "\n".join(texts)
         if lines.count("\n") >= len(texts):  # a line end within a text is a space to any preparation
-            lines = "\n".join(text.replace("\n", " ") for text in texts)
+            texts = [text.replace("\n", " ") for text in texts]
+            lines = "\n".join(texts)
         data = lines.encode(errors="replace")
         if len(data) > LONGEST_WORD * (lines.count(" ") + len(texts)):
-            return self.encode_long(data)
+            return self.encode_unspaced(texts)
         return self.words.encode_lines(data)
 
-    def encode_long(self, lines: bytes) -> tuple[Tokens, Counts]:
-        """As the table of words would, for lines of words too long to come again, such as Chinese sentences."""
+    def encode_unspaced(self, sentences: Sequence[str]) -> tuple[Tokens, Counts]:
+        """As the table of words would, for words too long to come again, such as Chinese sentences."""
+        if self.prepare:
+            return self.encode_apart(sentences)
+        joined = join_sentences(sentences)
+        fits = self.joined.fit(joined)
+        if not fits.all():
+            joined = join_sentences(list(compress(sentences, fits)))
+        encoded = self.joined.encode(joined, token_type(len(self.pieces)))
+        if encoded is None:
+            return self.encode_apart(sentences)
+        if fits.all():
+            return encoded
+        # Each id is put where its sentence is.
+        counts = np.empty(len(sentences), np.int64)
+        tokens_of_most, counts[fits] = encoded
+        tokens_of_others, counts[~fits] = self.encode_apart(list(compress(sentences, ~fits)))
+        is_of_most = np.repeat(fits, counts)
+        tokens = np.empty(len(is_of_most), tokens_of_most.dtype)
+        tokens[is_of_most], tokens[~is_of_most] = tokens_of_most, tokens_of_others
+        return tokens, counts
+
+    def encode_apart(self, sentences: Sequence[str]) -> tuple[Tokens, Counts]:
+        """The same with a call for each word."""
+        lines = "\n".join(sentences).encode(errors="replace")
         characters = np.frombuffer(lines, np.uint8)
         word_ends = np.flatnonzero((characters == ord(" ")) | (characters == ord("\n")))
         first_words = np.concatenate([[0], np.flatnonzero(characters[word_ends] == ord("\n")) + 1])

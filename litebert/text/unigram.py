@@ -169,8 +169,8 @@ def explain(error: RuntimeError, config: VocabularyConfig) -> UserError:
         return UserError(f"the text gives at most {found[1]} pieces and size is {config.size}; lower it or add text")
     if found := re.search(r"required_chars. \d+ vs (\d+)", message):
         return UserError(
-            f"size is {config.size} and the text's characters alone need {found[1]}; raise it, or lower the "
-            f"character_coverage of {config.character_coverage}"
+            f"size is {config.size} and the text's characters alone need {found[1]}; raise it, or lower the share of "
+            f"characters that become pieces, --coverage {config.character_coverage:g}: for Chinese to 0.9995"
         )
     if "required_chars_.empty()" in message:
         return UserError(f"normalization {config.normalization!r} leaves nothing of the text; look at what is in it")

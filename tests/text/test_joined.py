@@ -1,0 +1,91 @@
+"""Sentences that are encoded together get the ids that each gets by itself."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from litebert.text import joined
+from litebert.text.encoders import SentencePieceEncoder
+from litebert.text.joined import JoinedEncoder, join_sentences
+from litebert.text.sentences import split_sentences
+from litebert.text.vocabulary import open_vocabulary
+
+# What vanishes, becomes a space, is spelled out or joins its neighbour, beside what stays as it is.
+ODD = "\u200b\u3000\u00a8\u00a0\ufdfa\u0301\ufe0f\u1100\u1161\t\r\ud800"
+SENTENCE = st.text(st.sampled_from("中文字符在这里。 ab1,.'é" + ODD) | st.characters(), max_size=80)
+
+
+def encode_alone(encoder: SentencePieceEncoder, sentences: Sequence[str]) -> list[list[int]]:
+    return [
+        encoder.processor.encode(sentence.replace("\n", " ").encode(errors="replace").decode())
+        for sentence in sentences
+    ]
+
+
+def split_rows(tokens: np.ndarray, counts: np.ndarray) -> list[list[int]]:
+    return [row.tolist() for row in np.split(tokens, np.cumsum(counts)[:-1])]
+
+
+@pytest.fixture(scope="session", params=["albert", "bert", "xlnet", "none"])
+def encoder(request: pytest.FixtureRequest, make_folder: Callable[..., Path]) -> SentencePieceEncoder:
+    found = open_vocabulary(make_folder(request.param)).encoder
+    assert isinstance(found, SentencePieceEncoder) and found.joined.is_exact
+    return found
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(["你好。", "", " ", "再见 。", "\u200b", "a\u3000b", "中\u00a8文", "结束。"])
+@given(st.lists(SENTENCE, min_size=1, max_size=40))
+def test_joined_sentences_have_the_ids_that_each_has_alone(encoder: SentencePieceEncoder, sentences: list[str]) -> None:
+    tokens, counts = encoder.encode_unspaced([sentence.replace("\n", " ") for sentence in sentences])
+    assert split_rows(tokens, counts) == encode_alone(encoder, sentences)
+
+
+def test_odd_characters_are_found_and_others_are_not(make_folder: Callable[..., Path]) -> None:
+    encoder = open_vocabulary(make_folder("albert")).encoder.joined
+    sentences = ["中文字符。", "a\u3000b", "字", "\u200b", "word and word", "中\u00a8文", "é"]
+    assert encoder.fit(join_sentences(sentences)).tolist() == [True, False, True, False, True, False, True]
+
+
+def test_no_more_is_joined_than_adds_up_exactly(make_folder: Callable[..., Path]) -> None:
+    encoder = open_vocabulary(make_folder("albert")).encoder.joined
+    scores = [encoder.processor.GetScore(index) for index in range(len(encoder.begins_word))]
+    sentences = ["中" * length for length in (1, 7, encoder.num_joined - 1, 100, encoder.num_joined - 1, 3)]
+    parts = [part.decode() for part in encoder.cut(join_sentences(sentences))]
+    assert " ".join(parts) == " ".join(sentences)
+    for part in parts:
+        largest = np.float32((len(part) + 1) * (10 - min(scores)))
+        assert largest + np.float32(2**-10) != largest, "the last bit would be lost"
+    assert not encoder.fit(join_sentences(["中" * encoder.num_joined]))[0]
+
+
+def test_scores_of_others_are_not_added_up_together(
+    make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joined, "SCORE_UNIT", 3.0)
+    encoder = open_vocabulary(make_folder("albert")).encoder
+    own = JoinedEncoder(encoder.processor, encoder.pieces)
+    assert not own.is_exact and not own.fit(join_sentences(["中文。"])).any()
+
+
+def test_where_marks_do_not_count_words_each_is_encoded_alone(
+    make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = open_vocabulary(make_folder("albert")).encoder
+    monkeypatch.setattr(JoinedEncoder, "try_character", lambda *_: True)
+    monkeypatch.setitem(encoder.__dict__, "joined", JoinedEncoder(encoder.processor, encoder.pieces))
+    sentences = ["中文。", "a\u3000b", "字"]
+    assert split_rows(*encoder.encode_unspaced(sentences)) == encode_alone(encoder, sentences)
+
+
+def test_real_chinese_is_encoded_as_sentence_by_sentence(
+    real_lines: Callable[[str, int], list[str]], make_folder: Callable[..., Path]
+) -> None:
+    encoder = open_vocabulary(make_folder("albert")).encoder
+    sentences = [sentence for line in real_lines("wiki_zh.txt.gz", 5000) for sentence in split_sentences(line)]
+    together, apart = encoder.encode_unspaced(sentences), encoder.encode_apart(sentences)
+    assert all(map(np.array_equal, together, apart))
