@@ -177,6 +177,15 @@ class Reader:
                     yield record
         except DAMAGE as error:
             self._refuse(source, Bad(f"after {num_documents} documents", f"{error}; mend or fetch it again"))
+        except UserError:
+            raise
+        except Exception as error:  # behind a URL, every protocol has errors of its own
+            if not is_url(source.path):
+                raise
+            raise UserError(
+                f"{source.path} could be read no further than {num_documents} documents ({error}); "
+                "run the same command again when it can be reached"
+            ) from None
         finally:
             self._bytes_done += source.size
         if not num_documents and self.skipped == skipped_before:

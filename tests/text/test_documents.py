@@ -97,6 +97,23 @@ def test_a_url_is_read_like_a_file() -> None:
     assert read("memory://corpus") == TEXTS * 2
 
 
+@pytest.mark.parametrize("error", [ConnectionResetError("reset by peer"), LookupError("the server has gone")])
+def test_a_url_that_breaks_off_is_named_with_how_far_it_was_read(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Breaking(io.BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            if found := super().read1(size):
+                return found
+            raise error
+
+    monkeypatch.setattr(documents, "open_file", lambda path: Breaking(b"first\n\nsecond\n\nthi"))
+    texts = Reader(ReadConfig(skip_bad=True)).read(Source("https://host/a.txt", 20))
+    assert [next(texts), next(texts)] == ["first", "second"]
+    with pytest.raises(UserError, match=f"https://host/a.txt could be read no further than 2 documents .{error}."):
+        next(texts)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
