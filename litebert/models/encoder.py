@@ -268,8 +268,8 @@ class Encoder(nn.Module):
         """For every depth, where its two halves find their matrices packed: where many layers have them in common."""
         blocks = [(attention, feed_forward) for attention, feed_forward, _ in self.depths[: self.num_layers]]
         uses = [Counter(half) for half in zip(*blocks, strict=True)]
-        pays = is_large(num_tokens, self.config.hidden_size, self.config.feed_forward_size)
-        packs = Packs(Pack) if pays and not torch.compiler.is_compiling() else None
+        sizes = num_tokens, self.config.hidden_size, self.config.feed_forward_size
+        packs = Packs(Pack) if not torch.compiler.is_compiling() and is_large(*sizes) else None
         return [
             LayerPacks(
                 *(packs if use[block] >= SHARED_BY_MANY else None for use, block in zip(uses, pair, strict=True))

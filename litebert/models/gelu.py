@@ -40,12 +40,13 @@ class GELULinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_TX: Tensor) -> tuple[Tensor | None, ...]:
         raised_TF, weight = ctx.saved_tensors
-        grad_TF = multiply_back(grad_TX, weight, ctx.pack)
+        pack, ctx.pack = ctx.pack, None  # else it would stay for as long as anyone holds on to the loss
+        grad_TF = multiply_back(grad_TX, weight, pack)
         activated_TF = differentiate(raised_TF, grad_TF)
         _, for_weight, for_bias, _ = ctx.needs_input_grad
         return (
             grad_TF,
-            differentiate_weight(grad_TX, activated_TF, ctx.pack) if for_weight else None,
+            differentiate_weight(grad_TX, activated_TF, pack) if for_weight else None,
             grad_TX.sum(dim=0) if for_bias else None,
             None,
         )

@@ -1,6 +1,6 @@
 """The parts of an encoder: the factorised embedding, attention over packed sequences, and the feed-forward network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -101,12 +101,10 @@ class Attention(nn.Module):
         """The same for some tokens alone, `read_RD` of all; keys and values are still those of all."""
         sizes = [hidden_TD.shape[1], 2 * hidden_TD.shape[1]]
         if is_bare(self.query_key_value):
-            # Cut by columns, and with a pack, so that gradients lie like those of the other layers they are added to.
-            query_weight, weight = torch.split(self.query_key_value.weight.t(), sizes, dim=1)
+            query_weight, weight = self.split_weight(sizes, by_columns=packs is not None)
             query_bias, bias = torch.split(self.query_key_value.bias, sizes)
-            pack = None if packs is None else Pack()
-            queries_RD = linear(read_RD, query_weight.t(), query_bias)
-            keys_values_TX = linear(hidden_TD, weight.t(), bias, pack)
+            queries_RD = linear(read_RD, query_weight, query_bias)
+            keys_values_TX = linear(hidden_TD, weight, bias, None if packs is None else Pack())
         else:
             queries_TD, keys_values_TX = torch.split(self.query_key_value(hidden_TD), sizes, dim=1)
             queries_RD = queries_TD.index_select(0, reading.positions_R)
@@ -114,6 +112,13 @@ class Attention(nn.Module):
             queries_RD, keys_values_TX, lengths, reading.counts, self.num_heads, self.current_dropout
         )
         return project(self.output, attended_RD, packs)
+
+    def split_weight(self, sizes: list[int], by_columns: bool) -> Sequence[Tensor]:
+        """The rows of the one matrix in parts whose gradients lie as those of the layers that they are added to."""
+        weight = self.query_key_value.weight
+        return (
+            [part.t() for part in torch.split(weight.t(), sizes, dim=1)] if by_columns else torch.split(weight, sizes)
+        )
 
     @property
     def current_dropout(self) -> float:

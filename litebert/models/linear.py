@@ -56,7 +56,8 @@ class Linear(nn.Linear):
 
 def is_bare(module: nn.Module) -> bool:
     """Whether its weights say all of it: nothing that is put in its place or hung onto it would be passed by."""
-    return type(module) is Linear and not (module._forward_hooks or module._forward_pre_hooks)
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    return type(module) is Linear and not any(hooks) and "forward" not in vars(module)
 
 
 def project(layer: nn.Module, values_TX: Tensor, packs: Packs | None) -> Tensor:
@@ -126,10 +127,11 @@ class OneDNNProduct(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_TX: Tensor) -> tuple[Tensor | None, ...]:
         values_TX, weight = ctx.saved_tensors
+        pack, ctx.pack = ctx.pack, None  # else it would stay for as long as anyone holds on to the loss
         for_values, for_weight, for_bias, _ = ctx.needs_input_grad
         return (
-            multiply_back(grad_TX, weight, ctx.pack) if for_values else None,
-            differentiate_weight(grad_TX, values_TX, ctx.pack) if for_weight else None,
+            multiply_back(grad_TX, weight, pack) if for_values else None,
+            differentiate_weight(grad_TX, values_TX, pack) if for_weight else None,
             grad_TX.sum(dim=0) if for_bias else None,
             None,
         )

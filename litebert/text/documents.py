@@ -177,15 +177,15 @@ class Reader:
                     yield record
         except DAMAGE as error:
             self._refuse(source, Bad(f"after {num_documents} documents", f"{error}; mend or fetch it again"))
-        except UserError:
+        except (UserError, MemoryError):
             raise
         except Exception as error:  # behind a URL, every protocol has errors of its own
             if not is_url(source.path):
                 raise
             raise UserError(
-                f"{source.path} could be read no further than {num_documents} documents ({error}); "
-                "run the same command again when it can be reached"
-            ) from None
+                f"{source.path} could be read no further than {num_documents} documents "
+                f"({str(error) or type(error).__name__}); run the same command again when it can be reached"
+            ) from error
         finally:
             self._bytes_done += source.size
         if not num_documents and self.skipped == skipped_before:
@@ -320,6 +320,8 @@ def read_parquet(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
         for number, cell in enumerate(itertools.chain.from_iterable(batch.column(0) for batch in batches), 1):
             # A cell is converted alone: a broken one would take its batch along.
             yield attempt(f"row {number}", parse_cell, cell, config.field)
+    except (ConnectionError, TimeoutError):  # nothing is wrong with the file
+        raise
     except (pyarrow.ArrowException, OSError) as error:
         yield Bad(f"row {number + 1}", f"{error}; mend or fetch it again")
 

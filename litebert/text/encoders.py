@@ -98,7 +98,7 @@ class SentencePieceEncoder:
 
     def encode_unspaced(self, sentences: Sequence[str]) -> tuple[Tokens, Counts]:
         """As the table of words would, for words too long to come again, such as Chinese sentences."""
-        if self.prepare:
+        if self.prepare or not self.joined.is_exact:
             return self.encode_apart(sentences)
         joined = join_sentences(sentences)
         fits = self.joined.fit(joined)

@@ -8,6 +8,7 @@ the last id,
 - no character may vanish or become a space, else marks do not count words. Each is tried once, between letters.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,8 @@ LARGEST_SUM = 2.0**14
 UNKNOWN_PENALTY = 10.0
 """What SentencePiece takes off the lowest score for a character that has no piece."""
 NUM_CHARACTERS = 0x110000
+WITHIN_WORD = re.compile(f"{WORD_START}a[^{WORD_START}]a")
+"""What becomes of a character between two letters that stays one character, though maybe another."""
 UNTRIED, PLAIN, ODD = range(3)
 """Kinds of characters: odd ones vanish, become spaces or are spelled out."""
 
@@ -48,6 +51,7 @@ class JoinedEncoder:
         self.begins_word = np.array([piece.startswith(WORD_START) for piece in pieces])
         scores = np.array([processor.GetScore(index) for index in range(len(pieces))])
         self.is_exact = bool((scores % SCORE_UNIT == 0).all())
+        """Whether sentences may be joined at all."""
         self.num_joined = int(LARGEST_SUM / (UNKNOWN_PENALTY - scores.min()))
         """Characters of a call, none of which costs more than an unknown one."""
         self.kinds = np.full(NUM_CHARACTERS, UNTRIED, np.uint8)
@@ -61,15 +65,11 @@ class JoinedEncoder:
             kinds = self.kinds[joined.characters]
         fits = np.diff(joined.ends, prepend=0) <= self.num_joined
         fits[np.searchsorted(joined.ends, np.flatnonzero(kinds == ODD), side="right")] = False
-        return fits if self.is_exact else np.zeros_like(fits)
+        return fits
 
     def try_character(self, character: str) -> bool:
         """Whether it is a part of a word wherever it stands. The space itself, which parts words, counts as well."""
-        if character == " ":
-            return True
-        alone, within = self.processor.encode(character), self.processor.encode(f"a{character}a")
-        # The mark and one piece at most: what a character is spelled out by would have to be counted as well.
-        return 0 < len(alone) <= 2 and int(self.begins_word[within].sum()) == 1
+        return character == " " or WITHIN_WORD.fullmatch(self.processor.normalize(f"a{character}a")) is not None
 
     def encode(self, joined: Joined, token_type: "np.dtype[Any]") -> tuple[NDArray[Any], NDArray[np.int64]] | None:
         """The ids of sentences that fit, end to end, and how many each has; nothing where that cannot be told."""

@@ -1,6 +1,6 @@
 """torch's optimizers without its compiler.
 
-torch keeps its compiler from compiling optimizers, and loads it at their first call to tell it so: some 90 MB, and
+torch keeps its compiler from compiling optimizers, and loads it at their first call to tell it so: some 70 MB, and
 seconds of a program's start, where nothing is compiled at all. Here methods are called as they were written, without
 what torch has wrapped around them.
 """

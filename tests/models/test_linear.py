@@ -1,5 +1,7 @@
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -209,5 +211,61 @@ def test_where_memory_is_used_again_a_matrix_is_not_taken_for_another() -> None:
     torch.testing.assert_close(project(second, values, packs), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_small_products_are_not_packed_on_any_machine() -> None:
+@pytest.mark.usefixtures("every_product_is_large")
+@pytest.mark.parametrize("sharing", ["all", "ffn"])
+def test_packed_matrices_give_the_same_bits_as_plain_ones_of_the_same_library(
+    sharing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = differentiate(make_encoder(sharing))
+    monkeypatch.setattr(encoder_module, "SHARED_BY_MANY", 100)
+    plain = differentiate(make_encoder(sharing))
+    assert torch.equal(packed[0], plain[0])
+    for mine, theirs in zip(packed, plain, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_packs_are_let_go_of_though_the_loss_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Pack]] = []
+
+    def make() -> Pack:
+        pack = Pack()
+        made.append(weakref.ref(pack))
+        return pack
+
+    monkeypatch.setattr(encoder_module, "Pack", make)
+    token_ids_T = torch.arange(30)
+    batch = Batch(lengths=(12, 18), token_ids_T=token_ids_T, segment_ids_T=torch.zeros_like(token_ids_T))
+    loss = make_encoder("all")(batch).hidden_TD.square().sum()
+    assert len(made) == 4 and all(pack() is not None for pack in made)
+    loss.backward()
+    gc.collect()
+    assert loss.grad_fn is not None and all(pack() is None for pack in made)
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_whatever_hangs_on_a_layer_is_called_beside_packs() -> None:
+    called, (layer, _) = [], make_layers()
+    packs, values = Packs(Pack), torch.randn(9, 48, requires_grad=True)
+    handle = layer.register_full_backward_hook(lambda *_: called.append("backward"))
+    project(layer, values, packs).sum().backward()
+    handle.remove()
+    layer.forward = lambda values: called.append("forward") or values  # type: ignore[func-returns-value, method-assign]
+    project(layer, values, packs)
+    assert called == ["backward", "forward"] and not packs
+
+
+@pytest.mark.usefixtures("every_product_is_large")
+def test_a_compiled_encoder_asks_nothing_of_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> bool:
+        raise AssertionError("asked while compiling")
+
+    monkeypatch.setattr(linear, "prefers_onednn", refuse)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert all(packs == (None, None) for packs in make_encoder("all").share_packs(30))
+
+
+def test_small_products_are_not_packed_on_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
+    monkeypatch.setattr(linear, "is_limited", True)
     assert all(packs == (None, None) for packs in make_encoder("all").share_packs(30))

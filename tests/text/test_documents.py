@@ -97,6 +97,16 @@ def test_a_url_is_read_like_a_file() -> None:
     assert read("memory://corpus") == TEXTS * 2
 
 
+def test_a_parquet_file_whose_server_breaks_off_is_not_taken_for_a_damaged_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Breaking(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise TimeoutError
+
+    monkeypatch.setattr(documents, "open_file", lambda path: Breaking(as_parquet(TEXTS)))
+    with pytest.raises(UserError, match="could be read no further than 0 documents .TimeoutError."):
+        list(Reader(ReadConfig(skip_bad=True)).read(Source("https://host/a.parquet", 20)))
+
+
 @pytest.mark.parametrize("error", [ConnectionResetError("reset by peer"), LookupError("the server has gone")])
 def test_a_url_that_breaks_off_is_named_with_how_far_it_was_read(
     error: Exception, monkeypatch: pytest.MonkeyPatch
