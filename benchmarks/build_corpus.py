@@ -21,10 +21,10 @@ from typing import Annotated
 
 import sentencepiece
 import tyro
-from workers import read_peak
 
 from litebert.display import print_table
 from litebert.text.documents import Reader, find_sources
+from litebert.training.environment import read_peak
 
 LINES_PER_CALL = 10_000
 

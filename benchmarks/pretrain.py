@@ -24,7 +24,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
-from workers import read_peak, start_worker
+from workers import start_worker
 
 from litebert.corpus.baseline import restore
 from litebert.corpus.loader import Loader, open_mixture
@@ -35,6 +35,7 @@ from litebert.presets import find_preset
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.run import prepare
 from litebert.recipes import find_recipe
+from litebert.training.environment import read_peak
 from litebert.training.loop import Loop
 from litebert.training.parallel import Ranks
 

@@ -23,7 +23,7 @@ import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
-from workers import read_peak, start_worker
+from workers import start_worker
 
 from litebert.batch import Batch
 from litebert.models.encoder import Checkpointing, EncoderConfig
@@ -31,6 +31,7 @@ from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
 from litebert.training.allocator import prepare_memory
 from litebert.training.costs import count_flops
+from litebert.training.environment import read_peak
 from litebert.training.losses import Pretraining, mean_loss
 from litebert.training.timing import measure_peak
 

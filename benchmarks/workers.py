@@ -4,8 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 
 
 @contextmanager
@@ -21,14 +20,3 @@ def start_worker(file: str, *arguments: str) -> Iterator[Callable[..., dict[str,
 
         yield ask
         process.stdin.close()
-
-
-def read_peak(process: int | str = "self") -> int:
-    """The most bytes that a process has held, 0 where it has ended.
-
-    What `getrusage` and `wait4` say begins with the size of the program that started it.
-    """
-    with suppress(FileNotFoundError, ProcessLookupError):
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
-    return 0

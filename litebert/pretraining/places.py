@@ -1,6 +1,5 @@
 """Where a run is to take place: this machine, measured, or a device by its data sheet."""
 
-import resource
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from litebert.pretraining.sources import SAMPLE, Source, count_operations
 from litebert.training.allocator import prepare_memory
 from litebert.training.costs import PROGRAM_BYTES, Manner, count_memory
 from litebert.training.devices import look_up_device
-from litebert.training.environment import machine_memory
+from litebert.training.environment import machine_memory, read_peak
 from litebert.training.loop import Training
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks
@@ -113,7 +112,7 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
         )
     if counted:
         # What the process really took for it, heap and all, tells what a run will take beside what can be counted.
-        program = max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - counted)
+        program = max(0, read_peak() - counted)
     return [replace(place, program=program) for place in places]
 
 

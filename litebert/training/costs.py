@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
+from litebert.models.encoder import SHARED_BY_MANY, Checkpointing, EncoderConfig, sharing_map
+from litebert.models.linear import is_large
 from litebert.training.losses import CHUNK_SIZE
 from litebert.training.parallel import Parallel
 
@@ -147,6 +148,7 @@ def count_memory(config: EncoderConfig, work: Work, manner: Manner, num_pair_cla
         gradients *= 2  # DDP sends copies of them, in buckets
     activations = count_activations(config, work, manner)
     during = max(forward_buffers(config, work, manner), backward_buffers(config, work, manner))
+    during += pack_bytes(config, work, manner)
     # LAMB makes an update as large as the weights, when the activations are gone.
     updates = FULL * number // share if manner.optimizer == "lamb" else 0
     return Memory(weights, gradients, moments, activations, max(during, updates - activations))
@@ -256,6 +258,16 @@ def copied_bytes(config: EncoderConfig, manner: Manner) -> int:
     if last in others and manner.checkpointing != "layers":
         copied += 3 * config.hidden_size * (config.hidden_size + 1)  # the last layer's queries apart from its keys
     return HALF * copied
+
+
+def pack_bytes(config: EncoderConfig, work: Work, manner: Manner) -> int:
+    """Matrices that many layers share, twice more: as oneDNN wants them on the way forward, and on the way back."""
+    hidden, inner = config.hidden_size, config.feed_forward_size
+    if not (manner.on_cpu and manner.precision == "fp32" and is_large(work.num_tokens, hidden, inner)):
+        return 0
+    halves = zip(*sharing_map(config.sharing, config.num_layers)[: work.num_layers], strict=True)
+    packed = [sum(uses >= SHARED_BY_MANY for uses in Counter(half).values()) for half in halves]
+    return 2 * FULL * (packed[0] * 4 * hidden**2 + packed[1] * 2 * hidden * inner)
 
 
 def forward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:

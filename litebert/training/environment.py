@@ -1,5 +1,6 @@
 """On what a run was made, to tell why two runs differ."""
 
+import contextlib
 import os
 import platform
 import re
@@ -46,3 +47,19 @@ def name_processor() -> str:
 def machine_memory() -> int:
     """Bytes of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def read_peak(process: int | str = "self") -> int:
+    """The most bytes that a process has held, 0 where it has ended.
+
+    What `getrusage` and `wait4` say begins with the size of the program that started it; it is asked where the system
+    has nothing better.
+    """
+    if not Path("/proc/self/status").exists():
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+    return 0

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from litebert.batch import Batch
+from litebert.models import linear
 from litebert.models.encoder import Checkpointing, EncoderConfig
 from litebert.models.heads import PRETRAINING, HeadConfig, Model
 from litebert.presets import PRESETS, albert_large_v2, albert_micro, bert_large, bert_micro
@@ -25,6 +26,7 @@ from litebert.training.costs import (
     count_memory,
     count_parameters,
     count_recomputed,
+    pack_bytes,
 )
 from litebert.training.losses import Pretraining, mean_loss
 
@@ -201,3 +203,18 @@ def test_checkpointing_trades_activations_for_work() -> None:
     assert kept == sorted(kept, reverse=True) and kept[2] < kept[0] / 5
     repeated = [count_recomputed(EncoderConfig(), work, name) for name in CHECKPOINTING]
     assert repeated[:2] == [0, 0] and repeated[2] > 0
+
+
+def test_matrices_that_many_layers_share_are_counted_as_they_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    base, work = EncoderConfig(), Work(lengths=(128,) * 8, num_predicted=150, num_layers=12)
+    before = count_memory(base, work, Manner(on_cpu=True))
+    monkeypatch.setattr(linear, "is_limited", True)
+    monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
+    packs = count_memory(base, work, Manner(on_cpu=True)).total - before.total
+    attention, feed_forward = (count_parameters(base)[part] for part in ("attention", "feed-forward"))
+    assert packs == pytest.approx(2 * 4 * (attention + feed_forward), rel=0.002)  # biases are not packed
+    unshared = replace(base, sharing="none")
+    for manner in (Manner(on_cpu=False), Manner(on_cpu=True, precision="bf16")):
+        assert pack_bytes(base, work, manner) == 0
+    assert pack_bytes(unshared, work, Manner(on_cpu=True)) == 0
+    assert pack_bytes(base, replace(work, num_layers=3), Manner(on_cpu=True)) == 0
