@@ -207,6 +207,7 @@ def test_checkpointing_trades_activations_for_work() -> None:
 
 def test_matrices_that_many_layers_share_are_counted_as_they_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     base, work = EncoderConfig(), Work(lengths=(128,) * 8, num_predicted=150, num_layers=12)
+    monkeypatch.setattr(linear, "is_limited", False)
     before = count_memory(base, work, Manner(on_cpu=True))
     monkeypatch.setattr(linear, "is_limited", True)
     monkeypatch.setattr(linear, "prefers_onednn", lambda: True)
