@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-SMALLEST_PRODUCT = 1 << 29
+SMALLEST_PRODUCT = 1 << 28
 """Multiplications from which on the better kernel saves more than its preparation costs."""
 OPERATORS = "_linear_pointwise", "_reorder_linear_weight"
 """Those of torch's own compiler that are used here. They are private: where one is missing, torch multiplies."""
