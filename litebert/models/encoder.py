@@ -252,8 +252,8 @@ class Encoder(nn.Module):
         packs = self.share_packs(len(hidden_TD))
         for depth in range(self.num_layers):
             layer_maps: list[Tensor] | None = [] if keep_attention_maps else None
-            is_read = depth == self.num_layers - 1
-            run = partial(self.run_layer, depth, packs[depth], reading=reading if is_read else None)
+            is_last = depth == self.num_layers - 1
+            run = partial(self.run_layer, depth, packs[depth], reading=reading if is_last else None)
             if self.checkpointing == "layers" and self.training:
                 hidden_TD = checkpoint(run, hidden_TD, batch.lengths, layer_maps, use_reentrant=False)
             else:

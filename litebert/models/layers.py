@@ -104,6 +104,7 @@ class Attention(nn.Module):
             query_weight, weight = self.split_weight(sizes, by_columns=packs is not None)
             query_bias, bias = torch.split(self.query_key_value.bias, sizes)
             queries_RD = linear(read_RD, query_weight, query_bias)
+            # A part is used once, so that its pack brings nothing but a gradient by columns.
             keys_values_TX = linear(hidden_TD, weight, bias, None if packs is None else Pack())
         else:
             queries_TD, keys_values_TX = torch.split(self.query_key_value(hidden_TD), sizes, dim=1)

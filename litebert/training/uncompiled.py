@@ -1,8 +1,8 @@
 """torch's optimizers without its compiler.
 
-torch keeps its compiler from compiling optimizers, and loads it at their first call to tell it so: some 70 MB, and
-seconds of a program's start, where nothing is compiled at all. Here methods are called as they were written, without
-what torch has wrapped around them.
+torch keeps its compiler from compiling optimizers, and loads it at their first call to tell it so: 70 MB, and more
+than a second of a program's start, where nothing is compiled at all. Here methods are called as they were written,
+without what torch has wrapped around them.
 """
 
 import inspect
