@@ -15,7 +15,6 @@ import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -102,9 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def leave(code: int, *, is_ours: bool) -> None:
-    """Ends a process that was interrupted; at once, where a thread may be in the middle of another language's work,
-    which Python's own end would cut off, and abort."""
-    if is_ours and threading.active_count() > 1:
+    """Ends a process that was interrupted; at once, if it is ours: Python's own end would cut off threads that are in
+    the middle of another language's work, and abort, and after an interrupt within `exec` it gives a code of its own.
+    """
+    if is_ours:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
