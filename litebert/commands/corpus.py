@@ -73,6 +73,7 @@ class Options:
 
 def run(options: Options) -> None:
     from litebert.config import require
+    from litebert.corpus.workers import start_early
 
     require(options.show >= 0, f"--show is {options.show}; give the number of samples to show")
     require(not (options.json and options.show), "--json is for what a corpus holds; leave out --show")
@@ -83,6 +84,8 @@ def run(options: Options) -> None:
     if options.out is not None:
         require(options.vocab, "--vocab is missing; name the vocabulary that the text is to be encoded with")
         require(not options.show and not options.html, "--show looks into a finished corpus; build it first")
+        if options.workers != 0:
+            start_early()  # while this process imports what it needs itself
         build(options)
         return
     require(

@@ -41,7 +41,7 @@ def measure_machine() -> dict[str, Any]:
 
     import torch
 
-    from litebert.corpus.build import count_cores
+    from litebert.corpus.workers import count_cores
     from litebert.models.linear import prefers_onednn
     from litebert.training.environment import describe_environment, machine_memory
     from litebert.training.parallel import Ranks

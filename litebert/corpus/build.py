@@ -10,16 +10,12 @@ import dataclasses
 import hashlib
 import json
 import logging
-import multiprocessing
-import os
-import signal
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -31,6 +27,7 @@ from litebert.config import UserError, check_fields, require
 from litebert.corpus.encode import Document, Encoder, Words, encode_in_worker, start_worker
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import SPLITS, Block, Index, ShardWriter, Split, Statistics, join_path, read_index
+from litebert.corpus.workers import count_cores, uninterrupted, worker_context
 from litebert.text.documents import ReadConfig, Reader, Source
 from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, copy_vocabulary, open_vocabulary
 
@@ -260,9 +257,7 @@ def encode_in_processes(
     works: Iterator[Work], vocabulary_path: str | Path, words: Words, num_workers: int
 ) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
     """Encodes blocks in worker processes and hands them back in order, never far ahead of the slowest."""
-    # Spawned, not forked: a fork of a process with threads may hang.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(num_workers, context, start_worker, (vocabulary_path, words))
+    pool = ProcessPoolExecutor(num_workers, worker_context(), start_worker, (vocabulary_path, words))
     ahead: deque[tuple[Work, Future[dict[Split, Block]]]] = deque()
     failure: UserError | None = None
     try:
@@ -285,24 +280,6 @@ def encode_in_processes(
     finally:
         with uninterrupted():
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Lets no interrupt through: a process that starts meanwhile inherits that, and is silent when one comes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def count_cores() -> int:
-    """Those that this process may use, where the system can say."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_own(path: str, out: str) -> bool:

@@ -59,8 +59,11 @@ class JoinedEncoder:
     def fit(self, joined: Joined) -> NDArray[np.bool_]:
         """Which sentences may be encoded with others."""
         kinds = self.kinds[joined.characters]
-        if untried := set(joined.characters[kinds == UNTRIED].tolist()):
-            for character in untried:
+        is_new = kinds == UNTRIED
+        if is_new.any():
+            met = np.zeros(NUM_CHARACTERS, bool)
+            met[joined.characters[is_new]] = True
+            for character in np.flatnonzero(met).tolist():
                 self.kinds[character] = PLAIN if self.try_character(chr(character)) else ODD
             kinds = self.kinds[joined.characters]
         fits = np.diff(joined.ends, prepend=0) <= self.num_joined
