@@ -6,6 +6,7 @@ one that was asked for is imported.
 
 import ast
 import contextlib
+import dataclasses
 import errno
 import importlib
 import io
@@ -15,7 +16,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -153,7 +154,24 @@ def run_command(name: str, arguments: list[str]) -> None:
         if not value:  # a path would be the current folder, as from a shell's variable that is not set
             raise UserError(f"there is nothing between the quotes behind {before}; give it a value, or leave it out")
     default = find_default(command, arguments)
-    command.run(read_options(command.Options, name, command.__doc__ or "", arguments, default))
+    options = read_options(command.Options, name, command.__doc__ or "", arguments, default)
+    refuse_urls(options, arguments)
+    command.run(options)
+
+
+def refuse_urls(options: Any, arguments: Sequence[str]) -> None:
+    """A path that has to be local takes s3://bucket for a folder of that name."""
+    paths = {str(path) for path in find_paths(dataclasses.astuple(options))}
+    for before, value in itertools.pairwise(arguments):
+        if "://" in value and str(Path(value)) in paths:
+            raise UserError(f"{before} is {value}; give a local path, and copy it from or to there")
+
+
+def find_paths(value: object) -> Iterator[Path]:
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, tuple | list):
+        yield from itertools.chain.from_iterable(map(find_paths, value))
 
 
 def command_options() -> "dict[str, list[Option]]":

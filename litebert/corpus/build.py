@@ -7,6 +7,7 @@ what comes out is the same to the byte whether it was stopped or not, and on any
 """
 
 import dataclasses
+import glob
 import hashlib
 import json
 import logging
@@ -26,7 +27,17 @@ from litebert import files
 from litebert.config import UserError, check_fields, require
 from litebert.corpus.encode import Document, Encoder, Words, encode_in_worker, start_worker
 from litebert.corpus.seen import Seen, hash_text
-from litebert.corpus.shards import SPLITS, Block, Index, ShardWriter, Split, Statistics, join_path, read_index
+from litebert.corpus.shards import (
+    INDEX_NAME,
+    SPLITS,
+    Block,
+    Index,
+    ShardWriter,
+    Split,
+    Statistics,
+    join_path,
+    read_index,
+)
 from litebert.corpus.workers import count_cores, uninterrupted, worker_context
 from litebert.text.documents import ReadConfig, Reader, Source
 from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, copy_vocabulary, open_vocabulary
@@ -315,20 +326,35 @@ def begin_index(sources: Sequence[Source], vocabulary: Vocabulary, config: Build
 
 
 def find_begun(out: str, index: Index) -> Index:
-    """What was built there before, if it is of the same text, vocabulary and settings, else this index."""
-    path = join_path(out, index.name)
-    if not files.exists(path):
-        return index
-    begun = read_index(path)
-    for name in WORDINGS:
-        require(
-            begun.identity[name] == index.identity[name],
-            f"{path} was built from {WORDINGS[name]}; choose another --out, or remove it",
-        )
+    """What was built there before, else this index. Every other part there must be of the same corpus as this one."""
+    begun = index
+    for path in find_index_files(out):
+        other = read_index(path)
+        for name, wording in WORDINGS.items():
+            require(
+                other.identity[name] == index.identity[name],
+                f"{path} was built {wording}; choose another --out, or remove it",
+            )
+        if other.part == index.part:
+            begun = other
     return begun
 
 
-WORDINGS = {"vocabulary": "another vocabulary", "config": "the same text with other options", "sources": "other text"}
+def find_index_files(out: str) -> list[str]:
+    """The indexes in a folder, which need not exist."""
+    try:
+        found = files.find_files(join_path(glob.escape(out), "index*.json"))
+    except UserError:
+        return []
+    return [path for path in found if INDEX_NAME.fullmatch(path.rpartition("/")[2])]
+
+
+WORDINGS = {
+    "vocabulary": "from another vocabulary",
+    "config": "from the same text with other options",
+    "sources": "from other text",
+    "parts": "in another number of parts",
+}
 
 
 def place_vocabulary(source: Path, out: str, fingerprint: str) -> None:

@@ -30,6 +30,7 @@ from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, open_vocabula
 FORMAT = 1
 Split = Literal["train", "dev"]
 SPLITS: tuple[Split, ...] = ("train", "dev")
+INDEX_NAME = re.compile(r"index(-\d+-of-\d+)?\.json")
 # Sentence lengths are counted by powers of two: 1, 2-3, 4-7, ..., 32,768 and more.
 NUM_LENGTHS = 16
 
@@ -251,7 +252,7 @@ def list_names(folder: str) -> list[str]:
 
 def find_indexes(path: str) -> list[Index]:
     """The indexes of a corpus's parts, in their order."""
-    names = [name for name in list_names(path) if re.fullmatch(r"index(-\d+-of-\d+)?\.json", name)]
+    names = [name for name in list_names(path) if INDEX_NAME.fullmatch(name)]
     require(names, f"{path} is no corpus: it has no index.json; make one with litebert corpus TEXT --out {path}")
     indexes = sorted((read_index(join_path(path, name)) for name in names), key=lambda index: index.part)
     for index in indexes:

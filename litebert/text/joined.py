@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.text.normalize import WORD_START
+from litebert.text.spiece import has_round_scores, list_scores
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
 
-SCORE_UNIT = 2.0**-10
 LARGEST_SUM = 2.0**14
 """The largest sum of such scores that single precision, with its 24 bits, holds exactly."""
 UNKNOWN_PENALTY = 10.0
@@ -49,10 +49,9 @@ class JoinedEncoder:
     def __init__(self, processor: "SentencePieceProcessor", pieces: Sequence[str]) -> None:
         self.processor = processor
         self.begins_word = np.array([piece.startswith(WORD_START) for piece in pieces])
-        scores = np.array([processor.GetScore(index) for index in range(len(pieces))])
-        self.is_exact = bool((scores % SCORE_UNIT == 0).all())
+        self.is_exact = has_round_scores(processor)
         """Whether sentences may be joined at all."""
-        self.num_joined = int(LARGEST_SUM / (UNKNOWN_PENALTY - scores.min()))
+        self.num_joined = int(LARGEST_SUM / (UNKNOWN_PENALTY - min(list_scores(processor))))
         """Characters of a call, none of which costs more than an unknown one."""
         self.kinds = np.full(NUM_CHARACTERS, UNTRIED, np.uint8)
 

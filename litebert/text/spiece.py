@@ -9,6 +9,8 @@ from litebert.protobuf import read_message
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
 
+SCORE_UNIT = 2.0**-10
+"""The scores of vocabularies that LiteBERT trains are multiples of it."""
 SCORE_TAG = b"\x15"  # protobuf's, for a second field of four bytes
 
 
@@ -19,6 +21,20 @@ def load_model(model: bytes) -> "SentencePieceProcessor":
     processor = SentencePieceProcessor()
     processor.LoadFromSerializedProto(model)
     return processor
+
+
+def has_round_scores(processor: "SentencePieceProcessor") -> bool:
+    """Whether sums of scores are exact."""
+    return all(score % SCORE_UNIT == 0 for score in list_scores(processor))
+
+
+def is_our_model(processor: "SentencePieceProcessor") -> bool:
+    """Whether LiteBERT trained it: the scores of others are not round, or whole, as those of byte pairs are."""
+    return has_round_scores(processor) and any(score % 1 for score in list_scores(processor))
+
+
+def list_scores(processor: "SentencePieceProcessor") -> list[float]:
+    return [processor.GetScore(index) for index in range(processor.GetPieceSize())]
 
 
 def read_character_map(model: bytes) -> bytes:

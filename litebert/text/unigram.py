@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from litebert.config import UserError, require
 from litebert.text.normalize import NORMALIZATIONS, character_map
-from litebert.text.spiece import change_scores, load_model
+from litebert.text.spiece import SCORE_UNIT, change_scores, load_model
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 # SentencePiece leaves out lines of more than 4,192 bytes; a character has at most four.
@@ -152,7 +152,7 @@ def round_score(piece: str, score: float) -> float:
     So two ways to cut a word that are equally good are equal everywhere, in SentencePiece and in tokenizers, in a word
     and in a sentence; else each would choose by its own rounding.
     """
-    return round(score * 1024) / 1024
+    return round(score / SCORE_UNIT) * SCORE_UNIT
 
 
 def write_rules(changes: Mapping[str, str], file: Path) -> Path:

@@ -21,7 +21,7 @@ from litebert.files import write_file
 from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder
 from litebert.text.normalize import normalize_albert, normalize_xlnet
 from litebert.text.offsets import Spans
-from litebert.text.spiece import change_scores, load_model
+from litebert.text.spiece import change_scores, is_our_model, load_model
 from litebert.text.word_table import Tokens
 
 VOCABULARY_FILES = (
@@ -189,12 +189,20 @@ def find_special(ids: dict[str, int]) -> Special:
 
 
 def open_sentencepiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
-    """A model that LiteBERT trained holds its preparation; Google's for ALBERT and XLNet rely on their code's."""
+    """A model that LiteBERT trained holds its preparation; Google's for ALBERT and XLNet rely on their code's.
+
+    Ours is known by the settings beside it, and by its scores where those are missing: it is not taken for Google's.
+    """
     model = file.read_bytes()
     try:
         processor = load_model(model)
     except RuntimeError:
         raise UserError(f"{file} is not a SentencePiece model, or is damaged; copy it again") from None
+    require(
+        settings or not is_our_model(processor),
+        f"{file} was trained by litebert vocab, and says how only with the tokenizer_config.json that was written with "
+        "it; copy that beside it",
+    )
     if OUR_KEY in settings:
         return Vocabulary(SentencePieceEncoder(processor), fingerprint(file, OUR_KEY))
     is_xlnet = processor.PieceToId("<cls>") != processor.unk_id()

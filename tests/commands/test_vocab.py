@@ -7,6 +7,7 @@ import pytest
 import transformers
 
 from litebert.__main__ import main
+from litebert.config import UserError
 from litebert.text.vocabulary import open_vocabulary
 
 TOPICS = list(pydoc_data.topics.topics.values())[:30]
@@ -100,3 +101,22 @@ def test_a_vocabulary_is_not_overwritten_unasked(
     assert open_vocabulary(tmp_path / "out").fingerprint == before
     run(text, "--size", 400, "--out", tmp_path / "out", "--overwrite", "--json")
     assert open_vocabulary(tmp_path / "out").size == 400
+
+
+def test_url_for_a_local_folder_is_refused_and_makes_none(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = fail(capsys, text, "--size", 300, "--out", "s3://bucket/vocab")
+    assert "--out is s3://bucket/vocab; give a local path" in said
+    assert not Path("s3:").exists()
+
+
+def test_model_of_ours_without_its_settings_is_not_taken_for_googles(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(text, "--size", 300, "--out", tmp_path / "out", "--json")
+    alone = tmp_path / "my.model"
+    (tmp_path / "out" / "spiece.model").rename(alone)
+    with pytest.raises(UserError, match="my.model was trained by litebert vocab, .* copy that beside it"):
+        open_vocabulary(alone)

@@ -202,14 +202,35 @@ def test_parts_in_one_folder_are_the_whole_corpus(
 
 def test_parts_that_do_not_belong_together_are_refused(text: Path, vocabulary: Path, tmp_path: Path) -> None:
     make(text, vocabulary, tmp_path / "out", part=Part(1, 2))
-    make(text, vocabulary, tmp_path / "out", part=Part(2, 2), dev_share=0.2)
+    make(text, vocabulary, tmp_path / "other", part=Part(2, 2), dev_share=0.2)
+    (tmp_path / "other" / "index-2-of-2.json").rename(tmp_path / "out" / "index-2-of-2.json")
     with pytest.raises(UserError, match="mixes corpora: index-1-of-2.json and index-2-of-2.json differ in config"):
         open_corpus(tmp_path / "out")
     (text / "more.txt").write_text("The fox.\n")
-    make(text, vocabulary, tmp_path / "other", part=Part(1, 2))
-    (tmp_path / "other" / "index-1-of-2.json").rename(tmp_path / "out" / "index-1-of-2.json")
+    make(text, vocabulary, tmp_path / "third", part=Part(1, 2))
+    (tmp_path / "third" / "index-1-of-2.json").rename(tmp_path / "out" / "index-1-of-2.json")
     with pytest.raises(UserError, match="differ in config, sources; keep those of one"):
         open_corpus(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("part", "dev_share", "message"),
+    [
+        (Part(2, 2), 0.2, "index-1-of-2.json was built from the same text with other options; choose another --out"),
+        (Part(2, 3), 0.1, "index-1-of-2.json was built in another number of parts"),
+        (Part(1, 1), 0.1, "index-1-of-2.json was built in another number of parts"),
+    ],
+)
+def test_part_is_not_built_beside_those_of_another_corpus(
+    text: Path, vocabulary: Path, tmp_path: Path, part: Part, dev_share: float, message: str
+) -> None:
+    out = tmp_path / "out[1]"
+    make(text, vocabulary, out, part=Part(1, 2), dev_share=0.1)
+    before = contents(out)
+    with pytest.raises(UserError, match=message):
+        make(text, vocabulary, out, part=part, dev_share=dev_share)
+    assert contents(out) == before
+    assert make(text, vocabulary, out, part=Part(2, 2), dev_share=0.1).complete
 
 
 def test_duplicates_are_left_out_and_counted(vocabulary: Path, documents: list[str], tmp_path: Path) -> None:

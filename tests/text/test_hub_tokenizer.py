@@ -9,6 +9,7 @@ from sentencepiece import SentencePieceProcessor
 
 from litebert.config import UserError
 from litebert.text.hub_tokenizer import copy_for_hub, require_free, write_vocabulary
+from litebert.text.spiece import change_scores
 from litebert.text.unigram import VocabularyConfig, sample_lines, train_unigram
 from litebert.text.vocabulary import copy_vocabulary, open_vocabulary
 
@@ -115,7 +116,8 @@ def test_a_vocabulary_that_is_copied_again_is_still_the_same(tmp_path: Path) -> 
 def test_a_model_as_google_publishes_it_is_given_a_tokenizer_json(
     make_folder: Callable[..., Path], topics: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "30k-clean.model").write_bytes((make_folder() / "spiece.model").read_bytes())
+    model = change_scores((make_folder() / "spiece.model").read_bytes(), lambda _, score: score * 1.01)
+    (tmp_path / "30k-clean.model").write_bytes(model)
     assert copy_for_hub(tmp_path, tmp_path / "model") == ["spiece.model", "tokenizer.json", "tokenizer_config.json"]
     lines = [line for document in topics for line in document.split("\n")]
     check_ids_of_an_albert(tmp_path / "model", tmp_path, [*lines[:500], "CAFÉ  \t crème", "ﬁne ½"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from litebert.text import joined
+from litebert.text import spiece
 from litebert.text.encoders import SentencePieceEncoder
 from litebert.text.joined import JoinedEncoder, join_sentences
 from litebert.text.sentences import split_sentences
@@ -67,7 +67,7 @@ def test_no_more_is_joined_than_adds_up_exactly(make_folder: Callable[..., Path]
 def test_scores_of_others_are_not_added_up_together(
     make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joined, "SCORE_UNIT", 3.0)
+    monkeypatch.setattr(spiece, "SCORE_UNIT", 3.0)
     encoder = open_vocabulary(make_folder("albert")).encoder
     own = JoinedEncoder(encoder.processor, encoder.pieces)
     assert not own.is_exact
