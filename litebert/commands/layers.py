@@ -52,7 +52,7 @@ def run(options: Options) -> None:
     from litebert.display import print_json, print_table
     from litebert.studies.layers import measure_layers
     from litebert.studies.pictures import draw_layers
-    from litebert.training.plots import image_kind, name_runs, save_figure
+    from litebert.training.drawing import image_kind, name_runs, save_figure
 
     require(options.models, "MODEL is missing; name a model folder")
     require(options.length > 2, f"--length is {options.length}; [CLS] and [SEP] alone are 2")

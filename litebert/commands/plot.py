@@ -31,8 +31,10 @@ class Options:
 
 
 def run(options: Options) -> None:
+    from litebert.training.curves import Run
+    from litebert.training.drawing import image_kind, name_runs, save_figure
     from litebert.training.metrics import read_metrics
-    from litebert.training.plots import Run, count_points, draw_runs, image_kind, name_runs, save_figure
+    from litebert.training.plots import count_points, draw_runs
 
     check_options(options)
     out = options.out or (options.runs[0] if len(options.runs) == 1 else Path()) / "curves.png"

@@ -10,7 +10,7 @@ from litebert.finetuning.evaluation import Finetuned, draw, open_finetuned
 from litebert.finetuning.preparation import describe_examples
 from litebert.tasks.ensemble import Chosen, choose_members, combine, try_members
 from litebert.tasks.task import Predictions
-from litebert.training.plots import name_runs
+from litebert.training.drawing import name_runs
 
 
 class Ensemble(NamedTuple):

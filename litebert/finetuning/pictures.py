@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from litebert.tasks.task import Predictions, Question
-from litebert.training.plots import COLORS, GREY, save_figure
+from litebert.training.drawing import COLORS, GREY, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

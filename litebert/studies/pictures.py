@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from litebert.studies.layers import Layers
 from litebert.studies.results import Result, estimate, gather
 from litebert.studies.study import MEASURES
-from litebert.training.plots import GRID, choose_colors
+from litebert.training.drawing import GRID, choose_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,8 +29,10 @@ from litebert.studies.results import (
     tabulate,
 )
 from litebert.studies.study import MEASURES, Study
+from litebert.training.curves import Run, XAxis
+from litebert.training.drawing import GREY, GRID, INK, name_runs
 from litebert.training.metrics import Line, read_metrics
-from litebert.training.plots import GREY, GRID, INK, Run, XAxis, draw_runs, name_runs
+from litebert.training.plots import draw_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,43 +1,33 @@
 """Curves of runs, from their metrics, drawn for people."""
 
-import io
-import itertools
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from litebert.config import nearest, require
-from litebert.files import local_path, write_file
-from litebert.training.metrics import Line
+from litebert.training.curves import (
+    X_AXES,
+    Curve,
+    Numbers,
+    Panel,
+    Points,
+    Run,
+    XAxis,
+    choose_panels,
+    find_end,
+    place_lines,
+    read_curve,
+    read_points,
+)
+from litebert.training.drawing import GREY, GRID, INK, choose_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
-XAxis = Literal["step", "tokens", "minutes"]
 LegendPlace = Literal["outside upper left", "outside lower left"]
 
-# The key of a line that stands on the x axis, how many of it are one unit, and the unit.
-X_AXES: dict[XAxis, tuple[str, float, str]] = {
-    "step": ("step", 1, "steps"),
-    "tokens": ("tokens", 1e6, "million tokens"),
-    "minutes": ("seconds", 60, "minutes"),
-}
-SUFFIXES = (".png", ".pdf", ".svg")
-# Okabe and Ito's, which people of every kind of colour vision tell apart; without their yellow, too pale for a line.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-GREY = "#666666"
-INK = "#333333"
-GRID = "#E6E6E6"
-# What an evaluation says beside a score: sop_low and sop_high bound sop_accuracy, sop_shallow needs no model.
-COMPANIONS = ("low", "high", "shallow", "majority")
 # How much of the beginning may run off a panel: a loss falls as far in its first steps as in all that follow.
 EARLY_SHARE = 0.03
 # How much of training may run off it above, and as much below.
@@ -45,59 +35,10 @@ OUTLIER_SHARE = 0.01
 LONGEST_LABEL = 36
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """The picture of one key, in training and held out."""
-
-    key: str
-    title: str
-    is_log: bool = False
-    is_smoothed: bool = True
-    from_zero: bool = False
-
-    @property
-    def is_share(self) -> bool:
-        return self.key.endswith("accuracy")
-
-
-RESULTS = (
-    Panel(key="masked_token_loss", title="masked-token loss (nats)"),
-    Panel(key="masked_token_accuracy", title="masked-token accuracy"),
-    Panel(key="sop_accuracy", title="sentence-order accuracy"),
-    Panel(key="nsp_accuracy", title="next-sentence accuracy"),
-)
-PROGRESS = (
-    Panel(key="learning_rate", title="learning rate", is_smoothed=False, from_zero=True),
-    Panel(key="gradient_norm", title="gradient norm", is_log=True),
-    Panel(key="tokens_per_second", title="tokens per second", from_zero=True),
-)
-PANELS = {panel.key: panel for panel in (*RESULTS, *PROGRESS)}
-
-
-class Run(NamedTuple):
-    name: str
-    metrics: Sequence[Line]
-
-
-class Points(NamedTuple):
-    xs: Numbers
-    ys: Numbers
-
-
 class Event(NamedTuple):
     place: float
     message: str
     color: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """What one run says of one key."""
-
-    train: Points
-    smoothed: Points
-    held_out: Points
-    companions: Mapping[str, Points]
 
 
 def draw_runs(runs: Sequence[Run], *, x: XAxis = "step", smooth: float = 0.9, keys: Sequence[str] = ()) -> "Figure":
@@ -132,130 +73,6 @@ def count_points(runs: Sequence[Run], keys: Sequence[str] = ()) -> int:
     panels = choose_panels(runs, keys)
     kinds = ("train", "evaluation")
     return sum(len(read_points(run, kind, panel.key).xs) for run in runs for panel in panels for kind in kinds)
-
-
-def save_figure(figure: "Figure", path: str | Path) -> None:
-    """Writes a picture whole or not at all, of the kind that its name says."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=image_kind(path))
-    write_file(path, drawn.getvalue())
-
-
-def image_kind(path: str | Path) -> str:
-    suffix = Path(path).suffix.lower()
-    require(suffix in SUFFIXES, f"{path} is no name of a picture; let it end in {', '.join(SUFFIXES[:-1])} or .svg")
-    return suffix.removeprefix(".")
-
-
-def name_runs(folders: Sequence[str | Path]) -> list[str]:
-    """The folders' names, with as many of their parents as tell them apart."""
-    parts = [Path(os.path.normpath(local_path(folder).absolute())).parts for folder in folders]
-    for place, folder in enumerate(folders):
-        require(parts[place] not in parts[:place], f"{folder} is given twice; name each run once")
-
-    def shortest(own: tuple[str, ...]) -> str:
-        sizes = range(1, len(own) + 1)
-        return next("/".join(own[-n:]) for n in sizes if sum(other[-n:] == own[-n:] for other in parts) == 1)
-
-    return [shortest(own) for own in parts]
-
-
-def choose_panels(runs: Sequence[Run], keys: Sequence[str]) -> list[Panel]:
-    known = find_keys(runs, ("train", "evaluation"))
-    require(known, "the runs have measured nothing yet; wait for their first line")
-    for key in keys:
-        require(key in known, f"no run has measured {key!r}{nearest(key, known)}")
-    if keys:
-        return [make_panel(key) for key in dict.fromkeys(keys)]
-    scores = find_scores(find_keys(runs, ("evaluation",)))
-    # The loss of pre-training is the sum of two, each with a better place to be seen.
-    loss = ["loss"] if "loss" in known and "masked_token_loss" not in known else []
-    wanted = [*loss, *(panel.key for panel in RESULTS), *scores, *(panel.key for panel in PROGRESS)]
-    return [make_panel(key) for key in dict.fromkeys(wanted) if key in known] or [make_panel(key) for key in known]
-
-
-def make_panel(key: str) -> Panel:
-    return PANELS.get(key) or Panel(key=key, title=key.replace("_", " "))
-
-
-def find_keys(runs: Iterable[Run], kinds: Sequence[str]) -> list[str]:
-    """What lines of these kinds measure, in the order of its first appearance."""
-    lines = (line for run in runs for line in run.metrics if line["kind"] in kinds)
-    return list(dict.fromkeys(key for line in lines for key in line if key != "step" and is_number(line[key])))
-
-
-def find_scores(keys: Sequence[str]) -> list[str]:
-    beside = {companion_key(key, companion) for key in keys for companion in COMPANIONS}
-    return [key for key in keys if key not in beside and key not in ("tokens", "sequences", "seconds")]
-
-
-def companion_key(key: str, companion: str) -> str:
-    return f"{key.removesuffix('_accuracy')}_{companion}"
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def read_curve(run: Run, panel: Panel, x: XAxis, amount: float) -> Curve:
-    train = read_points(run, "train", panel.key, x)
-    beside = {name: read_points(run, "evaluation", companion_key(panel.key, name), x) for name in COMPANIONS}
-    return Curve(
-        train=train,
-        smoothed=Points(train.xs, smooth_panel(train.ys, panel, amount)),
-        held_out=read_points(run, "evaluation", panel.key, x),
-        companions=beside,
-    )
-
-
-def read_points(run: Run, kind: str, key: str, x: XAxis = "step") -> Points:
-    lines = [line for line in run.metrics if line["kind"] == kind and is_number(line.get(key))]
-    if not lines:
-        return Points(np.empty(0), np.empty(0))
-    return Points(place_lines(run, lines, x), np.array([line[key] for line in lines], float))
-
-
-def place_lines(run: Run, lines: Sequence[Line], x: XAxis) -> Numbers:
-    """Where lines stand on the x axis by their steps, since some, such as events, say no more."""
-    key, unit, _ = X_AXES[x]
-    known = [(line["step"], line[key]) for line in run.metrics if is_number(line.get(key)) and isfinite(line[key])]
-    require(known, f"the metrics of {run.name} have no {key!r}; draw them without --x {x}")
-    steps, places = np.array(sorted([(0, 0), *known]), float).T
-    return np.interp([line["step"] for line in lines], steps, places) / unit
-
-
-def find_end(runs: Sequence[Run], x: XAxis) -> float:
-    """The right end of the x axis, a little after the last line."""
-    return max(float(place_lines(run, run.metrics, x).max()) for run in runs) * 1.01 or 1.0
-
-
-def smooth_panel(values: Numbers, panel: Panel, amount: float) -> Numbers:
-    if not panel.is_smoothed:
-        return values
-    if not panel.is_log:
-        return smooth_values(values, amount)
-    # Where factors are what is seen, the mean is of factors too: one wild step does not lift hundreds after it.
-    logarithms = np.log(values, where=values > 0, out=np.full_like(values, np.nan))
-    return np.exp(smooth_values(logarithms, amount))
-
-
-def smooth_values(values: Numbers, amount: float) -> Numbers:
-    """A running mean that leaves out what is not finite.
-
-    Below 1, `amount` is what a point weighs beside the one after it; from 1 on, it is the number of points around each.
-    """
-    is_finite = np.isfinite(values)
-    filled = np.where(is_finite, values, 0)
-
-    def add_up(numbers: Numbers) -> Numbers:
-        if amount < 1:
-            return np.array([*itertools.accumulate(numbers, lambda total, number: amount * total + number)], float)
-        return np.convolve(numbers, np.ones(min(int(amount), len(numbers))), "same")
-
-    if not is_finite.any():
-        return values
-    weights = np.maximum(add_up(is_finite.astype(float)), np.finfo(float).tiny)
-    return np.where(is_finite, add_up(filled) / weights, np.nan)
 
 
 def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
@@ -408,12 +225,3 @@ def draw_legend(
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_parse_math(False)
         text.set_text(name)
-
-
-def choose_colors(number: int) -> list[str]:
-    if number <= len(COLORS):
-        return list(COLORS[:number])
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    return [to_hex(colormaps["viridis"](share)) for share in np.linspace(0, 0.9, number)]

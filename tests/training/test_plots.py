@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 
 from litebert.config import UserError
-from litebert.training.plots import COLORS, Run, choose_colors, draw_runs, name_runs, save_figure, smooth_values
+from litebert.training.curves import Run, smooth_values
+from litebert.training.drawing import COLORS, choose_colors, name_runs, save_figure
+from litebert.training.plots import draw_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
