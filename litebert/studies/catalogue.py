@@ -12,7 +12,7 @@ from typing import Any, cast
 from litebert.config import require
 from litebert.corpus.pairs import Objective
 from litebert.models.encoder import EncoderConfig
-from litebert.presets import LADDER, change_encoder, find_preset
+from litebert.presets import LADDER, change_encoder, find_preset, read_changes
 from litebert.pretraining.config import PretrainConfig
 from litebert.studies.study import AFTER, Study, Variant, change
 
@@ -23,6 +23,10 @@ def find_encoder(base: PretrainConfig) -> EncoderConfig:
 
 def average(figure: float) -> dict[str, float]:
     return {"downstream": figure}
+
+
+TWIN_FIELDS = {"hidden_size", "embedding_size", "projection", "sharing"}
+"""What tells an ALBERT from its twin, and one size from another."""
 
 
 def twin_changes(encoder: EncoderConfig) -> dict[str, Any]:
@@ -46,7 +50,8 @@ def sizes(base: PretrainConfig) -> list[Variant]:
         base.preset in SIZES,
         f"the preset is {base.preset}; the study has models of its own, from one of {', '.join(SIZES)} on",
     )
-    require(not base.encoder, f"the study has models of its own; leave out --encoder {' '.join(base.encoder)}")
+    given = sorted(TWIN_FIELDS & read_changes(base.encoder).keys())
+    require(not given, f"{', '.join(given)} is what the study's models differ in; leave it out of --encoder")
     return [
         Variant(name=name, settings=change(base, preset=name), paper=average(figure))
         for name, figure in zip(SIZES[base.preset], (80.1, 82.3, 82.4, 85.2), strict=True)

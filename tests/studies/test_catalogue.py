@@ -125,8 +125,10 @@ def test_additional_data_needs_data() -> None:
 
 
 def test_sizes_are_the_study_s_own() -> None:
-    with pytest.raises(UserError, match="leave out --encoder num_layers=2"):
-        STUDIES["sizes"].variants(replace(MIXED, encoder=("num_layers=2",)))
+    with pytest.raises(UserError, match="sharing is what the study's models differ in; leave it out of --encoder"):
+        STUDIES["sizes"].variants(replace(MIXED, encoder=("num_layers=2", "sharing=none")))
+    shallow = STUDIES["sizes"].variants(replace(MIXED, encoder=("num_layers=2",)))
+    assert {variant.settings.encoder for variant in shallow} == {("num_layers=2",)}
     with pytest.raises(UserError, match="the preset is bert-nano; the study has models of its own"):
         STUDIES["sizes"].variants(replace(MIXED, preset="bert-nano"))
     assert list(encoders("sizes", "albert-micro")) == ["albert-micro", "bert-micro", "albert-mini", "bert-mini"]
