@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from transformers.utils import sentencepiece_model_pb2_new as sentencepiece_proto
 
 from litebert.config import UserError
+from litebert.text.spiece import change_scores
 from litebert.text.vocabulary import Vocabulary, copy_vocabulary, open_vocabulary
 
 TEXT = "the quick brown fox jumps over the lazy dog, in 1984, in 2019, and in 3,000 other years. 中文 字符 über café"
@@ -38,6 +39,14 @@ def spiece(tmp_path_factory: pytest.TempPathFactory) -> Path:
         minloglevel=2,
     )
     return folder
+
+
+def test_model_of_byte_pairs_whose_scores_are_whole_is_not_taken_for_ours(spiece: Path, tmp_path: Path) -> None:
+    """Whole numbers are multiples of 2^-10 too."""
+    places = {piece: -index for index, piece in enumerate(open_vocabulary(spiece).pieces)}
+    model = change_scores((spiece / "spiece.model").read_bytes(), lambda piece, _: float(places[piece]))
+    (tmp_path / "spiece.model").write_bytes(model)
+    assert open_vocabulary(tmp_path).encode("The QUICK fox") == open_vocabulary(tmp_path).encode("the quick fox")
 
 
 @pytest.fixture
