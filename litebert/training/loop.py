@@ -213,13 +213,16 @@ class Loop:
         self.guard.restore(state["guard"])
         self.meter.sums = dict(state["meter"])
 
+    def open_watcher(self, stack: contextlib.ExitStack, watch: Callable[[int], AbstractContextManager[Watcher]]) -> None:
+        self.watcher = stack.enter_context(watch(self.step))
+
     def run(self, watch: Callable[[int], AbstractContextManager[Watcher]] | None) -> Outcome:
         self.model.train()
         batches = self.training.batches(self.step)
         self.clock = self.saved_at = time.perf_counter()
         with contextlib.ExitStack() as stack:
-            if watch is not None and self.ranks.is_first:
-                self.watcher = stack.enter_context(watch(self.step))
+            if watch is not None:
+                self.ranks.do_first(lambda: self.open_watcher(stack, watch))
             caught = stack.enter_context(catch_signals(is_told=self.watcher is not None))
             stopped_by = None
             if isinstance(self.learner, nn.parallel.DistributedDataParallel):
