@@ -7,14 +7,12 @@ checkpoint takes the same steps as one that was not, bit for bit.
 
 import contextlib
 import itertools
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
@@ -38,14 +36,12 @@ from litebert.training.parallel import (
     without_exchange,
 )
 from litebert.training.schedule import ScheduleConfig
+from litebert.training.signals import SIGNALS, catch_signals
 
 STATE_FORMAT = 1
 PRIME = 1_000_003
 NUM_EVALUATIONS = 10
 """Of a run, unless it says otherwise."""
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-STDERR = 2
-STOPPING = b"stopping after this step; Ctrl-C again stops at once, and leaves the last checkpoint\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +87,10 @@ class Watcher(Protocol):
     """Who is told of a run's progress, on the first rank alone."""
 
     def write(self, kind: str, step: int, **values: Any) -> None: ...
+
+
+Watch = Callable[[int], AbstractContextManager[Watcher]]
+"""Opens who is told of the progress, given the step that it goes on from."""
 
 
 @dataclass(kw_only=True)
@@ -169,7 +169,7 @@ def train(
     folder: Path | None = None,
     *,
     ranks: Ranks | None = None,
-    watch: Callable[[int], AbstractContextManager[Watcher]] | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Takes all steps of a run, from where the last checkpoint in `folder` left it.
 
@@ -213,10 +213,10 @@ class Loop:
         self.guard.restore(state["guard"])
         self.meter.sums = dict(state["meter"])
 
-    def open_watcher(self, stack: contextlib.ExitStack, watch: Callable[[int], AbstractContextManager[Watcher]]) -> None:
+    def open_watcher(self, stack: contextlib.ExitStack, watch: Watch) -> None:
         self.watcher = stack.enter_context(watch(self.step))
 
-    def run(self, watch: Callable[[int], AbstractContextManager[Watcher]] | None) -> Outcome:
+    def run(self, watch: Watch | None) -> Outcome:
         self.model.train()
         batches = self.training.batches(self.step)
         self.clock = self.saved_at = time.perf_counter()
@@ -384,27 +384,3 @@ class Loop:
         folder, keep = self.folder, self.config.keep
         self.ranks.do_first(lambda: save_checkpoint(folder, self.step, tensors, state, keep=keep))
         self.saved_at = time.perf_counter()
-
-
-@contextlib.contextmanager
-def catch_signals(*, is_told: bool = False) -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C are noted and acted upon after the step; a second Ctrl-C interrupts at once."""
-    caught: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        if caught and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        caught.append(number)
-        if is_told:
-            os.write(STDERR, STOPPING)  # no print: it may be what was interrupted
-
-    try:
-        before = {number: signal.signal(number, note) for number in SIGNALS}
-    except ValueError:  # not in the main thread: signals are the host's
-        yield caught
-        return
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

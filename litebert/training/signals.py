@@ -1,0 +1,35 @@
+"""How a run is told to stop."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STDERR = 2
+STOPPING = b"stopping after this step; Ctrl-C again stops at once, and leaves the last checkpoint\n"
+
+
+@contextmanager
+def catch_signals(*, is_told: bool = False) -> Iterator[list[int]]:
+    """SIGTERM and Ctrl-C are noted and acted upon after the step; a second Ctrl-C interrupts at once."""
+    caught: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        if caught and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        caught.append(number)
+        if is_told:
+            os.write(STDERR, STOPPING)  # no print: it may be what was interrupted
+
+    try:
+        before = {number: signal.signal(number, note) for number in SIGNALS}
+    except ValueError:  # not in the main thread: signals are the host's
+        yield caught
+        return
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
