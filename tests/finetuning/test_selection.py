@@ -13,7 +13,7 @@ from litebert.finetuning.selection import Selection, describe_stuck, lower_rate
 from litebert.models.heads import Model
 from litebert.tasks.classes import TextExample
 from litebert.tasks.race import ChoiceExample
-from litebert.tasks.squad import SpanExample
+from litebert.tasks.squad_file import SpanExample
 from litebert.tasks.tags import TagExample
 from litebert.tasks.task import Prediction, Question
 from litebert.tasks.text import TextColumns, make_task

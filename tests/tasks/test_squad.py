@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.config import UserError
-from litebert.tasks.squad import TASKS, SpanExample, find_nearest
+from litebert.tasks.squad import TASKS, find_nearest
+from litebert.tasks.squad_file import SpanExample
 from litebert.tasks.task import Beam, Candidate, Limits, Prediction, Question, Sample, pack
 from litebert.tasks.windows import WindowSample
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
