@@ -55,7 +55,7 @@ def run(options: Options) -> None:
     prepare_memory()
     asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     for name in (options.split,) if options.split else asked.task.splits["test"]:
-        split = asked.read(options.data, name)
+        split = asked.read(options.data, name, forgets=True)
         for note in split.encoded.notes:
             print(f"{name}: {note}")
         options.out.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,8 @@ class Options:
 
 
 def run(options: Options) -> None:
+    import sys
+
     from litebert.display import print_json, print_table
     from litebert.tasks.registry import find_task
 
@@ -35,10 +37,11 @@ def run(options: Options) -> None:
     examples = task.read(options.gold, options.split or (*task.splits["dev"], *task.splits["test"])[0])
     predictions = task.read_predictions(options.predictions)
     scores = task.score(examples, predictions)
+    known = sum(example.id in predictions for example in examples)
+    if known < len(examples):
+        said = f"{len(examples) - known:,} of {len(examples):,} examples have no prediction and count as wrong"
+        print(said, file=sys.stderr if options.json else sys.stdout)
     if options.json:
         print_json(scores)
         return
-    known = sum(example.id in predictions for example in examples)
-    if known < len(examples):
-        print(f"{len(examples) - known:,} of {len(examples):,} examples have no prediction and count as wrong")
     print_table([{"score": name, "": value} for name, value in scores.items()])

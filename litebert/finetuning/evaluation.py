@@ -77,9 +77,14 @@ class Finetuned(NamedTuple):
         )
         return self._replace(stored=replace(self.stored, threshold=threshold))
 
-    def read(self, data: str | Path, split: str, most: int | None = None) -> Split:
-        """A split as the model reads it; where it has more than `most` examples, some of them, always the same."""
+    def read(self, data: str | Path, split: str, most: int | None = None, *, forgets: bool = False) -> Split:
+        """A split as the model reads it; where it has more than `most` examples, some of them, always the same.
+
+        `forgets` leaves aside what is said to be right, which may then be wrong, or be said of some alone.
+        """
         examples = draw(self.task.read(data, split), most)
+        if forgets:
+            examples = forget_answers(examples)
         return Split(split, examples, self.task.encode(examples, self.vocabulary, self.question, self.stored.limits))
 
     def evaluate(self, split: Split, *, fits_threshold: bool = False) -> Evaluated:
@@ -96,6 +101,16 @@ class Finetuned(NamedTuple):
         )
         predictions = self.task.decide(predictions, threshold)
         return Evaluated(predictions, self.task.score(split.examples, predictions) if labelled else {}, threshold)
+
+
+def forget_answers(examples: Sequence[Any]) -> Sequence[Any]:
+    """The examples as if it were not known what is right."""
+    unknown = {"label": None, "tags": None, "answer": None, "answers": (), "is_impossible": False}
+    forgotten = (
+        example._replace(**{name: value for name, value in unknown.items() if name in example._fields})
+        for example in examples
+    )
+    return Examples(forgotten, getattr(examples, "notes", ()))
 
 
 def draw(examples: Sequence[Any], most: int | None) -> Sequence[Any]:

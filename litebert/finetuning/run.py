@@ -69,6 +69,12 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> tuple[Outcome, dic
         return finetune(prepared.config, run, ranks)
     scores: dict[str, Any] = {}
     if ranks.is_first:
+        if outcome.step < steps:
+            best = selection.read_best() or {}
+            logger.warning(
+                "stopped after %d of %d steps, %d evaluations after the best, at step %d",
+                *(outcome.step, steps, prepared.config.patience, best.get("step", 0)),
+            )
         scores = finish(prepared, run, outcome, selection)
     return outcome, scores
 
@@ -102,7 +108,9 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
         keep=keep,
         steps=schedule.steps,
         warmup_steps=schedule.warmup_steps,
-        patience_steps=config.patience * every,
+        evaluate_every=every,
+        patience=config.patience,
+        retries=config.retry_if_stuck,
         stops_if_stuck=config.retry_if_stuck and count_stuck(run) < MOST_ATTEMPTS - 1,
         ranks=ranks,
     )

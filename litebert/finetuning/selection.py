@@ -43,9 +43,14 @@ class Selection:
     """Writes a model that is better than all before it."""
     steps: int
     warmup_steps: int
-    patience_steps: int
-    """Without a better score, after which a run is stopped; 0 never stops one."""
+    evaluate_every: int
+    """Steps between evaluations."""
+    patience: int
+    """Evaluations without a better score, after which a run is stopped; 0 never stops one."""
+    retries: bool
+    """Whether a run that is stuck is begun anew, with a lower rate."""
     stops_if_stuck: bool
+    """Whether this attempt ends when it is seen to be stuck; the last one does not."""
     ranks: Ranks = field(default_factory=Ranks)
 
     def evaluate(self, model: Model, step: int) -> dict[str, float]:
@@ -79,7 +84,7 @@ class Selection:
     def look_if_stuck(self, step: int, predictions: Predictions) -> None:
         said = describe_stuck(self.asked.question, self.dev[0].examples, predictions)
         if said is not None and said != self.find_stuck(step) and self.ranks.is_first:
-            others = "or more warm-up steps" if self.stops_if_stuck else "more warm-up steps, or --retry-if-stuck"
+            others = "or more warm-up steps" if self.retries else "more warm-up steps, or --retry-if-stuck"
             logger.warning(
                 "%s: nothing was learned but that; try a lower learning rate (5e-6 has freed large models), %s",
                 said,
@@ -102,15 +107,21 @@ class Selection:
 
     def is_finished(self, step: int) -> bool:
         """As the first rank finds it: others may see its files late, or no more."""
-        if not (self.stops_if_stuck or self.patience_steps):
+        if not (self.stops_if_stuck or self.patience):
             return False
         return bool(self.ranks.find_highest(int(self.ranks.is_first and self.should_stop(step))))
 
     def should_stop(self, step: int) -> bool:
         if self.stops_if_stuck and self.find_stuck(step) is not None:
             return True
-        best = self.read_best() if self.patience_steps and step >= self.grace_steps else None
-        return best is not None and step - best["step"] >= self.patience_steps
+        return self.is_out_of_patience(step)
+
+    def is_out_of_patience(self, step: int) -> bool:
+        """Found only where the model has just been evaluated, and seen whether it is stuck."""
+        if not self.patience or step < self.grace_steps or step % self.evaluate_every:
+            return False
+        best = self.read_best()
+        return best is not None and step - best["step"] >= self.patience * self.evaluate_every
 
     def must_retry(self, step: int) -> bool:
         """Whether a run that has ended learned nothing, and is to be begun anew."""

@@ -220,7 +220,8 @@ def cut(first: Sequence[int], second: Sequence[int] | None, length: int) -> tupl
 
 def describe_cuts(num_cut: int, num_texts: int, limits: Limits) -> list[str]:
     share = f"{num_cut:,} of {num_texts:,} examples"
-    return [f"{share} were cut to {limits.length} tokens; a greater length keeps them whole"] if num_cut else []
+    advice = "a greater length, if the model has the positions, keeps them whole"
+    return [f"{share} were cut to {limits.length} tokens; {advice}"] if num_cut else []
 
 
 def find_label(example: TextExample, question: Question) -> int | float | tuple[float, ...] | None:

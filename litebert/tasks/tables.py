@@ -67,9 +67,12 @@ def read_json(path: str | Path) -> Any:
     """What a JSON file holds, plain or compressed."""
     try:
         with open_file(path) as file:
-            return json.loads(decompress(path, file).read())
+            text = decompress(path, file).read()
     except DAMAGE as error:
         raise UserError(f"{path}: {error}; mend or fetch it again") from None
+    require(text.strip(), f"{path} is empty; fetch it again")
+    try:
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: {describe(error)}") from None
 

@@ -87,7 +87,10 @@ class TagTask(AlwaysAnswered):
             num_parted += len(parts) > 1
             samples += [make_sample(vocabulary, number, words[part], tags[part]) for part in parts]
         share = f"{num_parted:,} of {len(examples):,} sentences"
-        note = f"{share} have more than {limits.length} tokens and are read in parts; a greater length keeps them whole"
+        note = (
+            f"{share} have more than {limits.length} tokens and are read in parts; a greater length, if the model has "
+            "the positions, keeps them whole"
+        )
         return Encoded(samples, [note] if num_parted else [])
 
     def decode(

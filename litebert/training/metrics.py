@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from litebert.config import UserError, require
 from litebert.files import explain, local_path, open_file, replace_file
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 FILE = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
@@ -23,14 +27,19 @@ class MetricsWriter:
     """
 
     def __init__(self, run: Path, *, from_step: int = 0) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
         path = run / FILE
         keep_lines(path, from_step)
         with explain(path, "written"):
             self.file = path.open("ab")
+        self.run, self.from_step = run, from_step
+
+    @cached_property
+    def tensorboard(self) -> "SummaryWriter":
+        """Opened with the first line: a run that is done, and asked for again, has none to add."""
+        from torch.utils.tensorboard import SummaryWriter
+
         # TensorBoard hides what earlier events say of this step and of later ones.
-        self.tensorboard = SummaryWriter(str(run / TENSORBOARD), purge_step=from_step + 1 if from_step else 0)
+        return SummaryWriter(str(self.run / TENSORBOARD), purge_step=self.from_step + 1 if self.from_step else 0)
 
     def write(self, kind: str, step: int, **values: float | str | None) -> None:
         """Adds a line, at once on disk; a value that is None was not measured, and is left out."""
@@ -44,7 +53,8 @@ class MetricsWriter:
 
     def close(self) -> None:
         self.file.close()
-        self.tensorboard.close()
+        if "tensorboard" in vars(self):
+            self.tensorboard.close()
 
     def __enter__(self) -> Self:
         return self

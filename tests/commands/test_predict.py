@@ -84,6 +84,16 @@ def test_a_label_that_is_left_empty_is_not_known(capsys: Printed, start: Path, t
     assert json.loads((tmp_path / "text-test.jsonl").read_text())["prediction"] in ("no", "yes")
 
 
+def test_labels_of_a_file_to_predict_may_be_wrong_or_missing(capsys: Printed, start: Path, tmp_path: Path) -> None:
+    model = finish("label", tmp_path, start, steps=1).run / "model"
+    rows = [{"text": "the good dog", "label": "whatever"}, {"text": "it is", "label": ""}, {"text": "a", "label": "no"}]
+    (tmp_path / "new.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run(capsys, "predict", "--model", model, "--data", tmp_path / "new.jsonl", "--out", tmp_path)
+    assert len((tmp_path / "text-test.jsonl").read_text().splitlines()) == 3
+    said = refuse(capsys, "evaluate", "--task", "text", "--model", model, "--data", tmp_path / "new.jsonl")
+    assert "the label is empty; fill it or leave the row out" in said, "what is scored has to be right"
+
+
 def test_a_model_for_two_texts_is_given_two(capsys: Printed, start: Path, tmp_path: Path) -> None:
     data = write_data("label", tmp_path / "data")
     for file in data.iterdir():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from litebert.__main__ import main
 from tests.commands.calls import refuse, run
 from tests.finetuning.made import Finished, finish, write_start
 
@@ -47,6 +48,12 @@ def test_the_file_of_anyone_is_scored_and_what_it_lacks_is_wrong(capsys: Printed
     )
     assert "1 of 4 examples have no prediction and count as wrong" in said
     assert ["accuracy", "50"] in [row.split() for row in said.splitlines()]
+    main(
+        ["score", "--task", "sst2", "--gold", f"{tmp_path}/dev.tsv", "--predictions", f"{tmp_path}/said.tsv", "--json"]
+    )
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"accuracy": 50.0}
+    assert printed.err == "1 of 4 examples have no prediction and count as wrong\n", "no part of the JSON"
 
 
 def test_the_diagnostic_set_has_no_dev_and_is_scored_as_it_is(capsys: Printed, tmp_path: Path) -> None:

@@ -239,13 +239,16 @@ def test_a_run_of_another_kind_is_not_written_over(tmp_path: Path, start: Path) 
         prepare(config, tmp_path / "run", Ranks())
 
 
-def test_a_run_that_gets_no_better_is_stopped_and_stays_so(tmp_path: Path, start: Path) -> None:
+def test_a_run_that_gets_no_better_is_stopped_and_stays_so(
+    tmp_path: Path, start: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data, run = write_data("tags", tmp_path / "data"), tmp_path / "run"
     loop = LoopConfig(evaluate_every=5, keep=1)
     config = make_config("tags", data, start, steps=80, patience=2, loop=loop)
     scores = run_to_end(config, run)
     best = scores["step"]
     assert scores["steps"] == best + 10 < 80
+    assert f"stopped after {best + 10} of 80 steps, 2 evaluations after the best, at step {best}" in caplog.text
     evaluations = [line["dev_f1"] for line in lines_of(run)]
     assert evaluations[-3] > max(evaluations[:-3], default=-1) and evaluations[-3] >= max(evaluations[-2:])
     kept = ("metrics.jsonl", "best.json", "scores.json", "model/model.safetensors", "checkpoints/latest")
@@ -253,6 +256,7 @@ def test_a_run_that_gets_no_better_is_stopped_and_stays_so(tmp_path: Path, start
     assert run_to_end(config, run) == scores
     after = all_files(run)
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert after.keys() == before.keys(), "nor is there a second file for TensorBoard"
 
 
 def test_the_weights_are_the_folders_unless_they_are_to_be_random(tmp_path: Path, start: Path) -> None:

@@ -34,7 +34,8 @@ class Chooser:
         prepared = prepare(make_config("label", data, start), folder / "run", Ranks())
         self.model, self.kept = prepared.asked.model, []
         (folder / "run").mkdir()
-        defaults = {"steps": 90, "warmup_steps": 9, "patience_steps": 0, "stops_if_stuck": False}
+        defaults = {"steps": 90, "warmup_steps": 9, "evaluate_every": 5, "patience": 0}
+        defaults |= {"retries": False, "stops_if_stuck": False}
         self.selection = Selection(
             asked=prepared.asked, dev=prepared.dev, folder=folder / "run", keep=self.keep, **defaults | settings
         )
@@ -61,13 +62,14 @@ def test_the_best_model_is_kept_and_the_first_of_equals(tmp_path: Path, start: P
 
 
 def test_a_run_ends_when_patience_does(tmp_path: Path, start: Path) -> None:
-    chooser = Chooser(tmp_path, start, patience_steps=10)
+    chooser = Chooser(tmp_path, start, patience=2)
     selection = chooser.selection
     assert not selection.is_finished(50), "nothing was evaluated yet"
     chooser.evaluate(20, "no")
     chooser.evaluate(25, "yes")
     assert not selection.is_finished(29) and selection.is_finished(30)
-    assert not replace(selection, patience_steps=0).is_finished(1000)
+    assert not selection.is_finished(31), "only an evaluation can end it: it also tells whether the model is stuck"
+    assert not replace(selection, patience=0).is_finished(1000)
     assert not selection.is_finished(15), "a step before the best, from which a run goes on again"
 
 
@@ -128,12 +130,19 @@ def test_the_same_labels_tag_or_answer_for_all_is_stuck() -> None:
 
 
 def test_patience_does_not_end_a_run_before_it_can_be_seen_to_be_stuck(tmp_path: Path, start: Path) -> None:
-    chooser = Chooser(tmp_path, start, patience_steps=10, stops_if_stuck=True)
+    chooser = Chooser(tmp_path, start, patience=2, retries=True, stops_if_stuck=True)
     for step in (10, 20):
         chooser.evaluate(step, "no")
     assert not chooser.selection.is_finished(20)
     chooser.evaluate(30, "no")
     assert chooser.selection.is_finished(30) and chooser.selection.must_retry(30)
+
+
+def test_the_last_attempt_is_not_advised_to_try_again(
+    tmp_path: Path, start: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Chooser(tmp_path, start, retries=True).evaluate(30, "no")
+    assert "or more warm-up steps" in caplog.text and "--retry-if-stuck" not in caplog.text
 
 
 @pytest.mark.parametrize("scale", [0.001, 1.0, 1000.0])

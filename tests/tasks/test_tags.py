@@ -82,7 +82,8 @@ def test_a_word_longer_than_a_sample_is_cut(vocabulary: Vocabulary) -> None:
     samples, notes = TASK.encode([example], vocabulary, QUESTION, Limits(length=8))
     assert [len(sample.token_ids) for sample in samples] == [3, 8, 3]
     assert notes == [
-        "1 of 1 sentences have more than 8 tokens and are read in parts; a greater length keeps them whole"
+        "1 of 1 sentences have more than 8 tokens and are read in parts; a greater length, if the model has "
+        "the positions, keeps them whole"
     ]
 
 
