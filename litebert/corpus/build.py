@@ -346,7 +346,7 @@ def find_index_files(out: str) -> list[str]:
         found = files.find_files(join_path(glob.escape(out), "index*.json"))
     except UserError:
         return []
-    return [path for path in found if INDEX_NAME.fullmatch(path.rpartition("/")[2])]
+    return [path for path in found if INDEX_NAME.fullmatch(Path(path).name)]
 
 
 WORDINGS = {

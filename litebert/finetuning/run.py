@@ -70,11 +70,8 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> tuple[Outcome, dic
     scores: dict[str, Any] = {}
     if ranks.is_first:
         if outcome.step < steps:
-            best = selection.read_best() or {}
-            logger.warning(
-                "stopped after %d of %d steps, %d evaluations after the best, at step %d",
-                *(outcome.step, steps, prepared.config.patience, best.get("step", 0)),
-            )
+            best = (selection.read_best() or {}).get("step")
+            logger.warning("stopped after %d of %d steps: best on dev at step %s", outcome.step, steps, best)
         scores = finish(prepared, run, outcome, selection)
     return outcome, scores
 

@@ -248,7 +248,7 @@ def test_a_run_that_gets_no_better_is_stopped_and_stays_so(
     scores = run_to_end(config, run)
     best = scores["step"]
     assert scores["steps"] == best + 10 < 80
-    assert f"stopped after {best + 10} of 80 steps, 2 evaluations after the best, at step {best}" in caplog.text
+    assert f"stopped after {best + 10} of 80 steps: best on dev at step {best}" in caplog.text
     evaluations = [line["dev_f1"] for line in lines_of(run)]
     assert evaluations[-3] > max(evaluations[:-3], default=-1) and evaluations[-3] >= max(evaluations[-2:])
     kept = ("metrics.jsonl", "best.json", "scores.json", "model/model.safetensors", "checkpoints/latest")
