@@ -221,9 +221,9 @@ class Loop:
         batches = self.training.batches(self.step)
         self.clock = self.saved_at = time.perf_counter()
         with contextlib.ExitStack() as stack:
+            caught = stack.enter_context(catch_signals(is_told=watch is not None and self.ranks.is_first))
             if watch is not None:
                 self.ranks.do_first(lambda: self.open_watcher(stack, watch))
-            caught = stack.enter_context(catch_signals(is_told=self.watcher is not None))
             stopped_by = None
             if isinstance(self.learner, nn.parallel.DistributedDataParallel):
                 batches = self.warm_up(batches)
