@@ -40,10 +40,16 @@ def find_files(pattern: str | Path) -> dict[str, int]:
     A folder stands for all files below it; names that begin with a dot are left out, since systems and editors hide
     their own files there. A pattern stands for what matches it, as in shells, and `**` for folders at any depth.
     """
-    with explain(pattern, "found"):
-        found = find_remote(str(pattern)) if is_url(pattern) else find_local(local_path(pattern))
+    found = match_files(pattern)
     require(found or not has_wildcard(str(pattern)), f"no file matches {pattern}; correct the pattern")
     require(found, f"the folder {pattern} holds no files; put some there or name another")
+    return found
+
+
+def match_files(pattern: str | Path) -> dict[str, int]:
+    """The same, where there may be none."""
+    with explain(pattern, "found"):
+        found = find_remote(str(pattern)) if is_url(pattern) else find_local(local_path(pattern))
     return dict(sorted(found.items()))
 
 

@@ -342,10 +342,7 @@ def find_begun(out: str, index: Index) -> Index:
 
 def find_index_files(out: str) -> list[str]:
     """The indexes in a folder, which need not exist."""
-    try:
-        found = files.find_files(join_path(glob.escape(out), "index*.json"))
-    except UserError:
-        return []
+    found = files.match_files(join_path(glob.escape(out), "index*.json"))
     return [path for path in found if INDEX_NAME.fullmatch(Path(path).name)]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from litebert.config import UserError
 from litebert.corpus import build, encode
@@ -231,6 +232,19 @@ def test_part_is_not_built_beside_those_of_another_corpus(
         make(text, vocabulary, out, part=part, dev_share=dev_share)
     assert contents(out) == before
     assert make(text, vocabulary, out, part=Part(2, 2), dev_share=0.1).complete
+
+
+def test_url_that_cannot_be_reached_is_not_taken_for_one_without_a_corpus(
+    text: Path, vocabulary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("no route")
+
+    out = "memory://unreachable/corpus"
+    make(text, vocabulary, out)
+    monkeypatch.setattr(MemoryFileSystem, "glob", fail)
+    with pytest.raises(UserError, match="no route"):
+        make(text, vocabulary, out)
 
 
 def test_duplicates_are_left_out_and_counted(vocabulary: Path, documents: list[str], tmp_path: Path) -> None:
