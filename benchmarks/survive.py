@@ -34,6 +34,11 @@ from litebert.training.checkpoint import load_checkpoint, verify_checkpoint
 from litebert.training.metrics import read_metrics
 
 PartName = Literal["kills", "chain", "flips", "sigterm", "disk", "ranks"]
+Moment = Literal["start", "training", "save"]
+MOMENTS: tuple[Moment, ...] = ("start", "training", "save", "training", "save")
+"""When runs are killed, in turns: from the start of their process on, while they open, check and write their first
+files; once they train; and while they save, which is else too short to be met."""
+SAVE_SECONDS = 0.005
 CLOCK = ("seconds", "tokens_per_second", "share_of_peak")
 WORDS = ["the", "a", "fox", "dog", "bird", "rain", "wind", "sees", "hears", "finds", "big", "old", "red"]
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
@@ -136,32 +141,40 @@ def time_training(bench: Bench, run: Path, *launcher: str) -> float:
     return time.perf_counter() - start
 
 
-def kill_later(bench: Bench, run: Path, seconds: float, *, at_start: bool = False) -> tuple[bool, bool]:
+def kill_later(bench: Bench, run: Path, seconds: float, moment: Moment = "training") -> tuple[bool, bool]:
     """Starts or goes on with a run and kills it at a random moment; whether it was alive, and within a save."""
     process = bench.start(run)
-    if not at_start:
+    if moment != "start":
         wait_for_training(run, process)
     time.sleep(bench.draw.uniform(0, seconds))
+    if moment == "save":
+        while process.poll() is None and not is_saving(run):
+            pass
+        time.sleep(bench.draw.uniform(0, SAVE_SECONDS))
     process.kill()
     process.wait()
     process.stdout.close()  # type: ignore[union-attr]
-    is_saving = any((run / "checkpoints").glob(".*"))
-    return process.returncode == -signal.SIGKILL, is_saving
+    return process.returncode == -signal.SIGKILL, is_saving(run)
+
+
+def is_saving(run: Path) -> bool:
+    """Whether a checkpoint is, or was when the run was killed, half written or half removed."""
+    return any((run / "checkpoints").glob(".*"))
 
 
 def kills(bench: Bench, straight: Path, seconds: float) -> dict[str, Any]:
     """Runs that are killed once at a random moment, and gone on with."""
-    survived = under_way = within_saves = 0
+    survived = within_saves = 0
     for number in range(bench.options.kills):
         run = bench.folder / f"kill{number}"
-        # Every fifth is killed from the start of its process on, while it opens, checks and writes its first files.
-        was_running, was_saving = kill_later(bench, run, seconds, at_start=number % 5 == 0)
+        moment = MOMENTS[number % len(MOMENTS)]
+        while not (killed := kill_later(bench, run, seconds, moment))[0]:  # it had come to its end before
+            shutil.rmtree(run)
         bench.finish(run)
         survived += same(run, straight)
-        under_way += was_running
-        within_saves += was_saving
+        within_saves += killed[1]
         shutil.rmtree(run)
-    return {"of": bench.options.kills, "survived": survived, "note": f"{under_way} alive, {within_saves} in a save"}
+    return {"of": bench.options.kills, "survived": survived, "note": f"{within_saves} in a save"}
 
 
 def chain(bench: Bench, straight: Path, seconds: float) -> dict[str, Any]:

@@ -135,6 +135,7 @@ class Loader:
         )
         self.pairs = [Pairs(corpus, pairs, state.seed) for corpus in corpora]
         self.shards = [shard for corpus in corpora for shard in corpus.shards]
+        (self.token_type,) = {shard.tokens.dtype for shard in self.shards}  # the vocabulary's size decides it
         self.first_shards = np.cumsum([0, *(len(corpus.shards) for corpus in corpora)])
         self.first_documents = np.cumsum([0, *(corpus.num_documents for corpus in corpora)])
         self.mixture = Mixture(weights, state.seed)
@@ -257,19 +258,21 @@ class Loader:
         for places, mark in ((ends_B2 - 1, special.sep), (firsts_B, special.cls)):
             tokens_T[places], is_mark_T[places] = mark, True
         runs = [
-            (self.shards[shard], begin, slice(place, place + length))
-            for shards, begins, lengths, places in zip(
-                segments.shards_2B, segments.begins_2B, lengths_2B, (firsts_B + 1, ends_B2[:, 0]), strict=True
-            )
-            for shard, begin, length, place in zip(
-                shards.tolist(), begins.tolist(), lengths.tolist(), places.tolist(), strict=True
+            (self.shards[shard], begin, end)
+            for shard, begin, end in zip(
+                *(
+                    array_2B.T.ravel().tolist()
+                    for array_2B in (segments.shards_2B, segments.begins_2B, segments.begins_2B + lengths_2B)
+                ),
+                strict=True,
             )
         ]
-        for shard, begin, place in runs:
-            tokens_T[place] = shard.tokens[begin : begin + place.stop - place.start]
+        read = b"".join([shard.read_tokens(begin, end) for shard, begin, end in runs])
+        tokens_T[~is_mark_T] = np.frombuffer(read, self.token_type)
         starts_word_T = self.vocabulary.starts_word[tokens_T]
-        for shard, begin, place in runs:
+        places = np.stack([firsts_B + 1, ends_B2[:, 0]], axis=1).ravel().tolist()
+        for (shard, begin, end), place in zip(runs, places, strict=True):
             if shard.entry.has_word_starts:
-                starts_word_T[place] = shard.word_starts(begin, begin + place.stop - place.start)
+                starts_word_T[place : place + end - begin] = shard.word_starts(begin, end)
         segment_ids_T = np.repeat(np.tile([0, 1], len(parts_B2)), parts_B2.ravel())
         return Text(tokens_T, parts_B2.sum(axis=1), starts_word_T, is_mark_T), segment_ids_T

@@ -12,11 +12,13 @@ Parts of a corpus, built on other machines, differ in the names of their files: 
 
 import dataclasses
 import hashlib
+import os
 import re
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -172,17 +174,48 @@ class Shard:
             end = offset + np.dtype(kind).itemsize * size
             arrays[name] = np.asarray(data[offset:end]).view(kind)
             offset = end
+        self.path = path
         self.entry = entry
         self.sentence_ends = arrays["sentence_ends"]
         self.paragraph_ends = arrays["paragraph_ends"]
         self.document_ends = arrays["document_ends"]
         self.tokens = arrays["tokens"]
         self.packed_word_starts = arrays["word_starts"]
+        self.first_byte = sum(arrays[name].nbytes for name in ("sentence_ends", "paragraph_ends", "document_ends"))
+        self.token_bytes = self.tokens.itemsize
+
+    def read_tokens(self, begin: int, end: int) -> bytes:
+        """Some of the tokens, for who reads here and there all over the file.
+
+        They are read and not looked at in the mapping: every page that was ever touched there, and its neighbours, stay
+        with the process, which thereby grows by the whole corpus; and a disk that fails would kill it without a word.
+        """
+        size = (end - begin) * self.token_bytes
+        if not hasattr(os, "pread"):
+            return self.tokens[begin:end].tobytes()
+        found = os.pread(open_shard(self).number, size, self.first_byte + begin * self.token_bytes)
+        if len(found) < size:
+            raise UserError(f"{self.path} has become shorter while it was read; copy it again")
+        return found
 
     def word_starts(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Whether a word begins at each of these tokens, as it was found when the corpus was built."""
         bits = np.unpackbits(self.packed_word_starts[begin // 8 : -(-end // 8)])
         return bits[begin % 8 : begin % 8 + end - begin].astype(bool)
+
+
+class OpenFile:
+    """A file that is open as long as this lives."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self.number)
+
+
+@lru_cache(maxsize=128)
+def open_shard(shard: Shard) -> OpenFile:
+    """A corpus may have more shards than a process may have open files."""
+    return OpenFile(shard.path)
 
 
 @dataclass(frozen=True)

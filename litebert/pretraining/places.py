@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import torch
 
-from litebert.corpus.shards import Corpus
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import Model
 from litebert.pretraining.config import PretrainConfig, list_heads, make_schedule
@@ -82,7 +81,7 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
     torch.set_flush_denormal(True)
     config = request.config
     memory = machine_memory()
-    program = PROGRAM_BYTES + sum(corpus_bytes(corpus) for corpus in sources[0].corpora)
+    program: float = PROGRAM_BYTES
     peak = measure_peak()
     places, counted = [], 0
     for source in sources:
@@ -114,11 +113,6 @@ def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]
         # What the process really took for it, heap and all, tells what a run will take beside what can be counted.
         program = max(0, read_peak() - counted)
     return [replace(place, program=program) for place in places]
-
-
-def corpus_bytes(corpus: Corpus) -> int:
-    """Its shards, which are mapped into memory and stay while nothing else needs it."""
-    return sum(shard.entry.num_bytes(shard.tokens.dtype.name) for shard in corpus.shards)
 
 
 def choose_timed(request: Request, encoder: EncoderConfig, source: Source, peak: float) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from litebert.models.encoder import SHARED_BY_MANY, Checkpointing, EncoderConfig, sharing_map
 from litebert.models.linear import is_large
-from litebert.training.losses import CHUNK_SIZE
+from litebert.training.losses import chunk_rows
 from litebert.training.parallel import Parallel
 
 FULL, HALF, WHOLE_NUMBER = 4, 2, 8
@@ -275,7 +275,7 @@ def forward_buffers(config: EncoderConfig, work: Work, manner: Manner) -> int:
     vocabulary = config.vocab_size
     if manner.precision == "bf16":
         return work.num_predicted * vocabulary * (HALF + FULL)
-    rows = max(1, min(work.num_predicted, CHUNK_SIZE // vocabulary))
+    rows = chunk_rows(work.num_predicted, vocabulary)
     return FULL * rows * vocabulary + work.num_tokens * config.hidden_size * FULL
 
 

@@ -16,8 +16,10 @@ from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError, require
 from litebert.models.heads import Features, MaskedTokenHead, Model
 
-# How many logits are made at a time: 16 MiB.
+# How many logits are made at a time: 16 MiB at most, and of so many positions. Of more, no product is faster, and the
+# buffers that MKL keeps for them are larger than the logits.
 CHUNK_SIZE = 1 << 22
+CHUNK_ROWS = 128
 
 
 class Part(NamedTuple):
@@ -94,6 +96,11 @@ def masked_token_loss(head: MaskedTokenHead, features: Features) -> Part:
     )
 
 
+def chunk_rows(num_predicted: int, vocab_size: int) -> int:
+    """Of how many positions logits are made at a time."""
+    return max(1, min(num_predicted, CHUNK_ROWS, CHUNK_SIZE // vocab_size))
+
+
 class TiedCrossEntropy(torch.autograd.Function):
     """Summed cross-entropy of `prepared @ words.T + bias`, whose gradients are made chunk by chunk on the way forward.
 
@@ -108,7 +115,7 @@ class TiedCrossEntropy(torch.autograd.Function):
         """The sum, how many targets have the highest logit, and each position's own loss."""
         losses_P, num_right = prepared_PE.new_empty(len(targets_P)), torch.zeros_like(targets_P[:1]).sum()
         prepared_grad_PE, words_grad_VE, bias_grad_V = map(torch.zeros_like, (prepared_PE, words_VE, bias_V))
-        rows = max(1, min(len(prepared_PE), CHUNK_SIZE // len(words_VE)))
+        rows = chunk_rows(len(prepared_PE), len(words_VE))
         buffer_PV = prepared_PE.new_empty(rows, len(words_VE))
         for start in range(0, len(prepared_PE), rows):
             chunk = slice(start, start + rows)

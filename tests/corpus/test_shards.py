@@ -1,4 +1,6 @@
+import itertools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 
 from litebert.config import UserError
-from litebert.corpus.shards import Block, Corpus, Shard, ShardWriter, Statistics, open_corpus
+from litebert.corpus.shards import Block, Corpus, Shard, ShardWriter, Statistics, open_corpus, open_shard
 from tests.corpus.made import write_corpus
 
 
@@ -161,3 +163,31 @@ def test_shards_are_mapped_and_not_read(make_corpus: Callable[..., Corpus]) -> N
     while base.base is not None and not isinstance(base, np.memmap):
         base = base.base
     assert isinstance(base, np.memmap) and not shard.tokens.flags.writeable
+
+
+def test_tokens_are_read_from_the_file_as_they_are_mapped(
+    make_corpus: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = make_corpus([[5, 6, 7], [8, 9]]).shards[0]
+    for begin, end in itertools.combinations_with_replacement(range(6), 2):
+        mapped = shard.tokens[begin:end].tobytes()
+        assert shard.read_tokens(begin, end) == mapped
+        with monkeypatch.context() as patch:
+            patch.delattr(os, "pread", raising=False)
+            assert shard.read_tokens(begin, end) == mapped
+
+
+def test_a_shard_that_becomes_shorter_is_named(make_corpus: Callable[..., Corpus]) -> None:
+    shard = make_corpus([[5, 6, 7], [8, 9]]).shards[0]
+    os.truncate(shard.path, shard.first_byte + 4 * shard.token_bytes)
+    assert shard.read_tokens(0, 4)
+    with pytest.raises(UserError, match="has become shorter while it was read"):
+        shard.read_tokens(3, 5)
+
+
+def test_more_shards_are_read_than_files_may_be_open(make_corpus: Callable[..., Corpus]) -> None:
+    shard = make_corpus([[5, 6, 7], [8, 9]]).shards[0]
+    copies = [Shard(shard.path, shard.entry, shard.tokens.dtype.name) for _ in range(300)]
+    before = len(list(Path("/dev/fd").iterdir()))
+    assert {copy.read_tokens(0, 5) for copy in copies * 2} == {shard.tokens[:5].tobytes()}
+    assert len(list(Path("/dev/fd").iterdir())) <= before + open_shard.cache_info().maxsize
