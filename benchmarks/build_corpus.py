@@ -9,6 +9,7 @@ size of any process of the command.
 """
 
 import contextlib
+import itertools
 import os
 import statistics
 import subprocess
@@ -67,9 +68,10 @@ def time_ours(options: Options) -> tuple[float, float]:
 
 
 def find_processes(number: int) -> list[int]:
-    """A process and those that it started."""
+    """A process and all that it and those started."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return [number, *map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split())]
+        children = map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split())
+        return [number, *itertools.chain.from_iterable(map(find_processes, children))]
     return [number]
 
 

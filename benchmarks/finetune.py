@@ -34,11 +34,11 @@ from litebert.presets import find_preset
 from litebert.tasks.registry import TASKS
 from litebert.tasks.task import Limits, Question, Sample
 from litebert.text.vocabulary import open_vocabulary
-from litebert.training.allocator import prepare_memory
 from litebert.training.answer_losses import Answering
 from litebert.training.loop import Loop, LoopConfig, Training
 from litebert.training.optimizer import OptimizerConfig
 from litebert.training.parallel import Ranks
+from litebert.training.process import prepare_process
 from litebert.training.schedule import ScheduleConfig
 
 SIZES = {"sst2": (32, 128, 4096, 256), "squad1": (12, 384, 512, 24)}
@@ -85,7 +85,7 @@ class Work:
 
 
 def prepare_litebert(work: Work, steps: int) -> tuple[Callable[[], None], Callable[[], None]]:
-    prepare_memory()  # as its programs do
+    prepare_process()  # as its programs do
     stream = Stream(work.train, num_examples=work.batch_size, ranks=Ranks())
     training = Training(
         model=work.model,

@@ -28,8 +28,8 @@ from litebert.corpus.shards import Corpus, open_corpus
 from litebert.display import print_table
 from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import find_preset
-from litebert.training.allocator import prepare_memory
 from litebert.training.losses import Pretraining, mean_loss
+from litebert.training.process import prepare_process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print_table([compare_with_collator(corpus, options, length) for length in options.lengths], title="one thread")
     torch.set_num_threads(2)
-    prepare_memory()
+    prepare_process()
     rows = [compare_with_step(corpus, options, length, name) for name in options.presets for length in options.lengths]
     print_table(rows, title=f"a training step on 2 threads, batches of at most {options.num_tokens:,} tokens")
 

@@ -29,10 +29,10 @@ from litebert.batch import Batch
 from litebert.models.encoder import Checkpointing, EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
-from litebert.training.allocator import prepare_memory
 from litebert.training.costs import count_flops
 from litebert.training.environment import read_peak
 from litebert.training.losses import Pretraining, mean_loss
+from litebert.training.process import prepare_process
 from litebert.training.timing import measure_peak
 
 PADDED_SHARE = 0.1
@@ -98,7 +98,7 @@ def make_batch(row: Row) -> Batch:
 
 
 def prepare_litebert(folder: Path, batch: Batch, checkpointing: Checkpointing) -> Callable[[], float]:
-    prepare_memory()
+    prepare_process()
     model = read_model(folder).train()
     model.encoder.checkpointing = checkpointing
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

@@ -150,21 +150,30 @@ def find_default(command: ModuleType, arguments: list[str]) -> Any:
 
 def run_command(name: str, arguments: list[str]) -> None:
     command = import_command(name)
-    for before, value in itertools.pairwise([name, *arguments]):
+    values = list(find_values(name, arguments))
+    for option, value in values:
         if not value:  # a path would be the current folder, as from a shell's variable that is not set
-            raise UserError(f"there is nothing between the quotes behind {before}; give it a value, or leave it out")
+            raise UserError(f"there is nothing between the quotes behind {option}; give it a value, or leave it out")
     default = find_default(command, arguments)
     options = read_options(command.Options, name, command.__doc__ or "", arguments, default)
-    refuse_urls(options, arguments)
+    paths = {str(path) for path in find_paths(dataclasses.astuple(options))}
+    for option, value in values:
+        if "://" in value and str(Path(value)) in paths:  # it would be taken for a folder of that name
+            raise UserError(f"{value} behind {option} is a URL; give a local path, and copy it from or to there")
     command.run(options)
 
 
-def refuse_urls(options: Any, arguments: Sequence[str]) -> None:
-    """A path that has to be local takes s3://bucket for a folder of that name."""
-    paths = {str(path) for path in find_paths(dataclasses.astuple(options))}
-    for before, value in itertools.pairwise(arguments):
-        if "://" in value and str(Path(value)) in paths:
-            raise UserError(f"{before} is {value}; give a local path, and copy it from or to there")
+def find_values(name: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each value on the command line, behind a space or a =, and the option it is of; the command, if it is of none."""
+    option = name
+    for argument in arguments:
+        if argument.startswith("--"):
+            option, equals, value = argument.partition("=")
+            if not equals:
+                continue
+            yield option, value
+        else:
+            yield option, argument
 
 
 def find_paths(value: object) -> Iterator[Path]:

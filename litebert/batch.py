@@ -113,11 +113,17 @@ class Batch:
         cls, token_ids_BL: Tensor, mask_BL: Tensor | None = None, segment_ids_BL: Tensor | None = None
     ) -> "Batch":
         """Takes the real tokens out of a batch padded on the right, as transformers' tokenizers make them."""
-        kept_BL = torch.ones_like(token_ids_BL, dtype=torch.bool) if mask_BL is None else mask_BL.bool()
         require(
-            kept_BL.shape == token_ids_BL.shape,
-            f"attention_mask has shape {tuple(kept_BL.shape)}; input_ids has {tuple(token_ids_BL.shape)}",
+            token_ids_BL.dim() == 2 and token_ids_BL.numel() > 0,
+            f"input_ids has shape {tuple(token_ids_BL.shape)}; it has a row for each sequence, and tokens in it",
         )
+        for name, given_BL in (("attention_mask", mask_BL), ("token_type_ids", segment_ids_BL)):
+            require(
+                given_BL is None or given_BL.shape == token_ids_BL.shape,
+                f"{name} has shape {tuple(() if given_BL is None else given_BL.shape)}; "
+                f"input_ids has {tuple(token_ids_BL.shape)}",
+            )
+        kept_BL = torch.ones_like(token_ids_BL, dtype=torch.bool) if mask_BL is None else mask_BL.bool()
         holes = (kept_BL[:, 1:] & ~kept_BL[:, :-1]).any(dim=1) | ~kept_BL[:, 0]
         require(
             not holes.any(),

@@ -121,7 +121,7 @@ def type_name(hint: Any) -> str:
 
 
 def check_seed(seed: int) -> None:
-    require(0 <= seed < 1 << 62, f"seed is {seed}; it must be from 0 to 2^62")
+    require(0 <= seed < 1 << 62, f"seed is {seed}; it must be at least 0 and below 2^62")
 
 
 def plain_path(path: str | None) -> str | None:
@@ -135,7 +135,7 @@ def read_json(path: Path) -> dict[str, Any]:
     require(path.is_file(), f"{path} does not exist; correct the path")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON ({error}); write it again or restore it") from None
     require(isinstance(content, dict), f"{path} holds a JSON {type(content).__name__}, not an object")
     return content

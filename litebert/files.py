@@ -101,12 +101,15 @@ def find_remote(url: str) -> dict[str, int]:
         # One spelling for one file; a chain such as zip://a.txt::s3://bucket/b.zip has no other.
         return {url if "::" in url else system.unstrip_protocol(path): system.size(path) or 0}
     if has_wildcard(path):
-        found = system.glob(path, detail=True)
+        found, known = system.glob(path, detail=True), path[: min(map(path.index, set(WILDCARDS) & set(path)))]
     else:
         system.info(path)  # raises for a folder that is not there, where `find` only finds nothing
-        below = system.find(path, detail=True)
-        found = {name: entry for name, entry in below.items() if "/." not in name.removeprefix(path)}
-    files = {name: entry for name, entry in found.items() if entry["type"] == "file"}
+        found, known = system.find(path, detail=True), path
+    files = {
+        name: entry
+        for name, entry in found.items()
+        if entry["type"] == "file" and not is_hidden(Path(name.removeprefix(known)))
+    }
     return {system.unstrip_protocol(name): entry["size"] or 0 for name, entry in files.items()}
 
 
@@ -178,8 +181,8 @@ def write_json_file(path: str | Path, content: Mapping[str, Any]) -> None:
     write_file(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-def fetch(path: str | Path) -> Path:
-    """A file on this machine: `path` itself, or a copy of the URL's, made anew when the sizes differ."""
+def fetch(path: str | Path, *, anew: bool = False) -> Path:
+    """A file on this machine: `path` itself, or a copy of the URL's, made anew when asked, or when the sizes differ."""
     if not is_url(path):
         require(local_path(path).is_file(), f"{path} is not a file; correct the path")
         return local_path(path)
@@ -188,7 +191,7 @@ def fetch(path: str | Path) -> Path:
     ((url, size),) = found.items()
     folder, name = url.rsplit("/", 1)
     copy = cache_folder() / hashlib.sha256(folder.encode()).hexdigest()[:16] / name
-    if not (copy.is_file() and copy.stat().st_size == size > 0):
+    if anew or not (copy.is_file() and copy.stat().st_size == size > 0):
         with open_file(url) as source, replace_file(copy) as target:
             shutil.copyfileobj(source, target, 1 << 20)
     return copy

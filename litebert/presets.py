@@ -181,6 +181,6 @@ def read_changes(changes: Sequence[str]) -> dict[str, Any]:
         try:
             values[key] = text if key in ("sharing", "activation") else json.loads(text)
         except ValueError:
-            raise UserError(f"{change!r} has a value that is no number; write it as num_layers=6") from None
+            raise UserError(f"{change!r} has a value that is no JSON, such as 6 or true") from None
     check_values(EncoderConfig, values)
     return values

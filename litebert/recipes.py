@@ -166,7 +166,11 @@ def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
     stored = Path(given.get("--run", ""), "config.json")
     if "--config" not in given and "--task" not in given and "--run" in given and stored.exists():
         return read_config(FinetuneConfig, stored)
-    settings = read_config(FinetuneConfig, Path(given["--config"])) if "--config" in given else settle_recipe(given)
+    if "--config" in given:
+        require("--recipe" not in given, "--recipe and --config each say all settings; give one of them")
+        settings = read_config(FinetuneConfig, Path(given["--config"]))
+    else:
+        settings = settle_recipe(given)
     if "--epochs" in given and "--steps" not in given:
         settings = replace(settings, steps=None, warmup_steps=None)
     elif "--steps" in given:  # the warm-up was for other steps
@@ -187,7 +191,7 @@ def choose_recipe(init: str) -> Recipe:
     # A TensorFlow checkpoint is named by its folder, or by its own prefix there.
     files = [
         Path(init, "config.json"),
-        *(folder / name for folder in (Path(init), Path(init).parent) for name in google),
+        *(folder / name for folder in (Path(init), Path(init, "assets"), Path(init).parent) for name in google),
     ]
     file = next((file for file in files if init and file.is_file()), None)
     content = read_json(file) if file else {}

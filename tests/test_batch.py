@@ -99,3 +99,16 @@ def test_sequences_that_are_taken_keep_their_own_answers() -> None:
 def test_moving_a_batch_moves_its_answers() -> None:
     moved = ASKED.to("meta")
     assert all(getattr(moved, name).is_meta for name in ("token_ids_T", "segment_ids_T", *ANSWERS))
+
+
+@pytest.mark.parametrize(
+    ("ids", "segments", "said"),
+    [
+        ((2, 3), (2, 4), r"token_type_ids has shape \(2, 4\); input_ids has \(2, 3\)"),
+        ((2, 0), (2, 0), r"input_ids has shape \(2, 0\); it has a row for each sequence, and tokens in it"),
+        ((3,), (3,), r"input_ids has shape \(3,\)"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(ids: tuple[int, ...], segments: tuple[int, ...], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Batch.from_padded(torch.ones(ids, dtype=torch.long), None, torch.zeros(segments, dtype=torch.long))

@@ -91,7 +91,7 @@ MANY = "9" * 25
         (f"convert albert-nano out --seed {MANY}", f"seed is {MANY}; it must be from 0 to 2^62"),
         (f"{FINETUNE} --task sst2 --data glue/SST-2 --seed {MANY}", f"seed is {MANY}; it must be from 0 to 2^62"),
         (f"layers demo/albert/model --text books --sequences {MANY}", f"--sequences is {MANY}; it must be from 1"),
-        (f"corpus demo/corpus --show 3 --length {MANY}", f"length is {MANY}; the longest sequence has 1,048,575"),
+        (f"corpus demo/corpus --show 3 --length {MANY}", f"length is {MANY}; the longest sequence has 65,535"),
         ("vocab books --size abc --out out", "--size is 'abc'; give a whole number; see litebert vocab --help"),
         ("vocab books", "--out is missing; see litebert vocab --help"),
         ("pretrain --corpus demo/corpus --run out --rate 2", "rate is 2.0; it must be between 0 and 1"),

@@ -15,8 +15,8 @@ import tyro
 
 if TYPE_CHECKING:
     from litebert.corpus.build import Part
+    from litebert.corpus.index import Index
     from litebert.corpus.pairs import PairConfig, Pairs
-    from litebert.corpus.shards import Index
 
 LENGTHS = (128, 512)
 NUM_ON_PAGE = 20
@@ -76,9 +76,12 @@ def run(options: Options) -> None:
     from litebert.corpus.workers import start_early
 
     require(options.show >= 0, f"--show is {options.show}; give the number of samples to show")
-    require(not (options.json and options.show), "--json is for what a corpus holds; leave out --show")
+    if options.json:
+        for name in ("show", "html", "mix"):
+            require(not getattr(options, name), f"--json is for what a corpus holds; leave out --{name}")
     if options.mix:
         require(not options.text, f"--mix names the corpora; leave out {' '.join(options.text)}")
+        require(options.out is None, f"--mix looks into finished corpora; leave out --out {options.out}")
         show(options)
         return
     if options.out is not None:
@@ -204,7 +207,7 @@ def show(options: Options) -> None:
 
 def summarize(indexes: "Sequence[Index]") -> dict[str, Any]:
     """What a corpus, or a part of one, holds."""
-    from litebert.corpus.shards import SPLITS, add_statistics
+    from litebert.corpus.index import SPLITS, add_statistics
 
     statistics = add_statistics(indexes)
     shards = [entry for index in indexes for entry in index.shards]

@@ -35,13 +35,13 @@ def run(options: Options) -> None:
     from litebert.config import require
     from litebert.display import print_json, print_table
     from litebert.finetuning.evaluation import open_finetuned
-    from litebert.training.allocator import prepare_memory
+    from litebert.training.process import prepare_process
 
     require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
-    prepare_memory()
+    prepare_process()
     asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     scores = {}
-    for name in (options.split,) if options.split else asked.task.splits["dev"] or asked.task.splits["test"]:
+    for name in asked.choose_splits(options.data, options.split, "dev", "test"):
         split = asked.read(options.data, name, options.examples)
         require(
             asked.task.is_labelled(split.examples),

@@ -41,8 +41,6 @@ def find_default(arguments: list[str]) -> Options:
 
 
 def run(options: Options) -> None:
-    import signal
-    import sys
     from contextlib import nullcontext
 
     from litebert.config import require
@@ -51,6 +49,7 @@ def run(options: Options) -> None:
     from litebert.finetuning.seeds import find_seed, find_seeds, finetune_seeds
     from litebert.training.lock import hold
     from litebert.training.parallel import join_ranks
+    from litebert.training.signals import end_stopped
 
     require(options.seeds > 0, f"--seeds is {options.seeds}; it must be at least 1")
     is_single, has_seeds = (options.run / "config.json").exists(), find_seeds(options.run)
@@ -72,13 +71,10 @@ def run(options: Options) -> None:
                 return
             outcome, result = carry_out(prepared, options.run, ranks)
             scores, folders = [result], [options.run]
-        if ranks.is_first and outcome.stopped_by is not None:
-            name = signal.Signals(outcome.stopped_by).name
-            print(f"stopped by {name} at step {outcome.step:,} and saved; run the same command to go on")
-        elif ranks.is_first:
+        if ranks.is_first and outcome.stopped_by is None:
             print_scores(scores, folders, as_json=options.json)
-    if outcome.stopped_by == signal.SIGINT:
-        sys.exit(130)
+    if outcome.stopped_by is not None:
+        end_stopped(outcome.stopped_by, f" at step {outcome.step:,} and saved", ranks.tell)
 
 
 def print_run(prepared: "Prepared") -> None:

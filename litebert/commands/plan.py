@@ -76,15 +76,15 @@ def describe_fit(row: dict[str, Any]) -> str:
 
 
 def describe_run(plan: dict[str, Any]) -> dict[str, str]:
+    from litebert.pretraining.config import describe_stages
+
     step, whole, exchange = plan["step"], plan["run"], plan["exchange"]
     epochs = "" if whole["epochs"] is None else f", {whole['epochs']:.2f} epochs"
     compute, sending = (
         sum(row["share"] * row[name] for row in plan["stages"]) for name in ("compute_seconds", "exchange_seconds")
     )
-    stages = "; ".join(
-        f"{row['num_layers']} layers, length {row['length']} from step {round(row['first_step']):,}"
-        for row in plan["stages"]
-    )
+    keys = ("first_step", "length", "num_sequences", "num_layers")
+    stages = describe_stages(tuple(row[key] for key in keys) for row in plan["stages"])
     fields = {
         "model": f"{plan['model']}: {plan['parameters']['all']:,} parameters with the heads, "
         f"{plan['encoder']['vocab_size']:,} pieces",

@@ -54,6 +54,10 @@ def check_options(options: Options) -> None:
         f"--names has {count(len(options.names), 'name')} for {count(len(options.runs), 'run')}; give one for each",
     )
     require(
+        len(set(options.names)) == len(options.names),
+        f"--names are {', '.join(options.names)}; give each run another",
+    )
+    require(
         0 <= options.smooth < 1 or (options.smooth >= 1 and options.smooth.is_integer()),
         f"--smooth is {options.smooth:g}; give a share below 1 or a whole number of points",
     )

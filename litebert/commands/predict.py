@@ -37,7 +37,7 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
     from litebert.finetuning.evaluation import open_finetuned
-    from litebert.training.allocator import prepare_memory
+    from litebert.training.process import prepare_process
 
     require(
         (options.text is None) != (options.data is None),
@@ -46,15 +46,16 @@ def run(options: Options) -> None:
     if options.text is not None:
         for name in ("split", "out", "zip"):
             require(not getattr(options, name), f"--{name} goes with --data; what is said of a text is printed")
+        require(options.threshold is None, "--threshold goes with --data: a text alone always has an answer")
         answer_text(options)
         return
     require(not options.json, "--json goes with --text; the predictions of --data are written to files")
     require(options.second is None, "--second goes with --text; the second texts of --data are a column of it")
     require(options.out, "there is no place for the predictions; name a folder with --out")
     assert options.data is not None and options.out is not None
-    prepare_memory()
+    prepare_process()
     asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
-    for name in (options.split,) if options.split else asked.task.splits["test"]:
+    for name in asked.choose_splits(options.data, options.split, "test"):
         split = asked.read(options.data, name, forgets=True)
         for note in split.encoded.notes:
             print(f"{name}: {note}")

@@ -35,8 +35,6 @@ def find_default(arguments: list[str]) -> Options:
 
 
 def run(options: Options) -> None:
-    import signal
-    import sys
     from contextlib import nullcontext
 
     from litebert.config import require
@@ -44,6 +42,7 @@ def run(options: Options) -> None:
     from litebert.pretraining.run import carry_out, describe_run, prepare
     from litebert.training.lock import hold
     from litebert.training.parallel import join_ranks
+    from litebert.training.signals import end_stopped
 
     require(
         not options.resume or (options.run / "config.json").exists(),
@@ -61,8 +60,5 @@ def run(options: Options) -> None:
             skipped = f", {outcome.num_skipped:,} of them skipped" if outcome.num_skipped else ""
             print(f"{options.run}/model: {steps:,} steps done{skipped}")
             print(f"next: litebert plot {options.run}")
-        elif ranks.is_first:
-            name = signal.Signals(outcome.stopped_by or 0).name
-            print(f"stopped by {name} at step {outcome.step:,} of {steps:,} and saved; run the same command to go on")
-    if outcome.stopped_by == signal.SIGINT:
-        sys.exit(130)
+    if outcome.stopped_by is not None:
+        end_stopped(outcome.stopped_by, f" at step {outcome.step:,} of {steps:,} and saved", ranks.tell)

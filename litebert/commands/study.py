@@ -42,7 +42,6 @@ def find_default(arguments: list[str]) -> Options:
 
 
 def run(options: Options) -> None:
-    import signal
     import sys
 
     from litebert.config import nearest, require
@@ -50,6 +49,7 @@ def run(options: Options) -> None:
     from litebert.studies.run import StoppedError, carry_out
     from litebert.training.environment import name_command
     from litebert.training.parallel import join_ranks
+    from litebert.training.signals import end_stopped
 
     if options.list:
         print_list(options)
@@ -78,9 +78,7 @@ def run(options: Options) -> None:
                 tell=tell,
             )
         except StoppedError as stopped:
-            tell(f"stopped by {signal.Signals(stopped.signal_number).name}; run the same command to go on")
-            if stopped.signal_number == signal.SIGINT:
-                sys.exit(130)
+            end_stopped(stopped.signal_number, "", tell)
             return
         if ranks.is_first:
             print_results(study, results, options)

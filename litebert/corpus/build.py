@@ -26,18 +26,9 @@ import numpy as np
 from litebert import files
 from litebert.config import UserError, check_fields, require
 from litebert.corpus.encode import Document, Encoder, Words, encode_in_worker, start_worker
+from litebert.corpus.index import INDEX_NAME, SPLITS, Block, Index, Split, Statistics, read_index
 from litebert.corpus.seen import Seen, hash_text
-from litebert.corpus.shards import (
-    INDEX_NAME,
-    SPLITS,
-    Block,
-    Index,
-    ShardWriter,
-    Split,
-    Statistics,
-    join_path,
-    read_index,
-)
+from litebert.corpus.shards import ShardWriter, join_path
 from litebert.corpus.workers import count_cores, uninterrupted, worker_context
 from litebert.text.documents import ReadConfig, Reader, Source
 from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, copy_vocabulary, open_vocabulary

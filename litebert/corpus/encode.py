@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.corpus.shards import SPLITS, Block, Split
+from litebert.corpus.index import SPLITS, Block, Split
 from litebert.text.sentences import split_document
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.text.words import word_starts

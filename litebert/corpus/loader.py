@@ -18,9 +18,10 @@ import torch
 from litebert.batch import Batch
 from litebert.config import UserError, require
 from litebert.corpus.draws import Floats, Integers, Keys, make_keys, shuffle
+from litebert.corpus.index import Split
 from litebert.corpus.masking import MaskingConfig, Text, hide
 from litebert.corpus.pairs import PairConfig, Pairs, Segments
-from litebert.corpus.shards import Corpus, Split, open_corpus
+from litebert.corpus.shards import Corpus, open_corpus
 
 # A mixture is dealt in rounds of this many sequences, in each of which every corpus has its exact share.
 ROUND_SIZE = 1000
@@ -126,7 +127,8 @@ class Loader:
         check_corpora(corpora, weights)
         require(0 <= rank < num_ranks, f"the rank is {rank} of {num_ranks}; it must be from 0 to {num_ranks - 1}")
         require(
-            0 <= state.seed < 1 << 63 and min(state) >= 0, f"the state is {tuple(state)}; it has numbers from 0 to 2^63"
+            0 <= state.seed < 1 << 63 and min(state) >= 0,
+            f"the state is {tuple(state)}; its numbers are from 0 on, and the seed is below 2^63",
         )
         require(num_threads >= 0, f"the number of threads is {num_threads}; it must be at least 0")
         require(
@@ -190,7 +192,8 @@ class Loader:
         return self.make_sequences(share.ravel()).split(share.shape[1])
 
     def one_epoch(self, num_sequences: int | None = None) -> Iterator[Batch]:
-        """The first epoch, each window once, or only so many sequences of it: what a model is evaluated on."""
+        """The first epoch, or only so many sequences of it: what a model is evaluated on. Of one corpus each window
+        comes once; of a mixture, as many sequences as there are windows, by weight."""
         end = min(num_sequences or self.epoch_size, self.epoch_size)
         step = self.group_size * self.num_sequences
         for start in range(0, end, step):
@@ -257,16 +260,12 @@ class Loader:
         is_mark_T = np.zeros(len(tokens_T), bool)
         for places, mark in ((ends_B2 - 1, special.sep), (firsts_B, special.cls)):
             tokens_T[places], is_mark_T[places] = mark, True
-        runs = [
-            (self.shards[shard], begin, end)
-            for shard, begin, end in zip(
-                *(
-                    array_2B.T.ravel().tolist()
-                    for array_2B in (segments.shards_2B, segments.begins_2B, segments.begins_2B + lengths_2B)
-                ),
-                strict=True,
-            )
-        ]
+        # In the order of the sequences, the first segment of each before the second.
+        shards, begins, ends = (
+            array_2B.T.ravel().tolist()
+            for array_2B in (segments.shards_2B, segments.begins_2B, segments.begins_2B + lengths_2B)
+        )
+        runs = [(self.shards[shard], begin, end) for shard, begin, end in zip(shards, begins, ends, strict=True)]
         read = b"".join([shard.read_tokens(begin, end) for shard, begin, end in runs])
         tokens_T[~is_mark_T] = np.frombuffer(read, self.token_type)
         starts_word_T = self.vocabulary.starts_word[tokens_T]

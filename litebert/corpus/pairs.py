@@ -39,7 +39,9 @@ LABELS = {
 NUM_MARKS = 3
 """[CLS] first [SEP] second [SEP]; a segment that stands alone has one less."""
 SHORTEST = 8
-LONGEST = 1 << 20
+LONGEST = 1 << 16
+"""No window has as many sentences as their type can count."""
+NUM_SAMPLED = 100_000
 NUM_STARTS = 64
 """Sentences of a document that a random segment may begin with; the one that gives the length wanted is taken."""
 
@@ -265,9 +267,9 @@ class Pairs:
             return float(self.config.has_pairs)
         return float((self.windows.sizes > 1).mean())
 
-    def shown_share(self, num_windows: int = 100_000) -> float:
-        """How many tokens an epoch shows, for each token of the corpus."""
-        windows = np.linspace(0, len(self) - 1, min(num_windows, len(self))).astype(np.int64)
+    def shown_share(self) -> float:
+        """How many tokens an epoch shows, for each token of the corpus; from a sample of the windows."""
+        windows = np.linspace(0, len(self) - 1, min(NUM_SAMPLED, len(self))).astype(np.int64)
         shown = self.segments(windows, make_keys(self.seed, windows)).lengths_2B.sum()
         return float(shown) * len(self) / len(windows) / self.corpus.num_tokens
 

@@ -24,6 +24,10 @@ def write_card(
     """What the model is, what it was trained on and how, and how good it is."""
     kind = next(iter(model.head_configs))
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    # What is evaluated at its end alone was chosen by nothing.
+    chosen = (["the step"] if config.loop.evaluate_every != 0 else []) + (
+        ["the threshold of no answer"] if kind == "answerable_span" else []
+    )
     start = "random weights" if config.scratch else f"`{'/'.join(Path(config.init).parts[-2:])}`"
     rows = [
         f"| {split} | {name} | {value:.2f} |"
@@ -41,15 +45,15 @@ def write_card(
         f"{parameters:,} parameters; {model.config.num_layers} layers, {model.config.hidden_size} wide, sharing "
         f"{model.config.sharing}.",
         f"Learned from {num_questions:,} samples, {scores['steps']:,} steps of {config.num_examples}, learning rate "
-        f"{scores['learning_rate']:.3g}, length {config.limits.length}, seed {config.seed}; the model of step "
-        f"{scores['step']:,} was best on dev, which chose it.",
+        f"{scores['learning_rate']:.3g}, length {config.limits.length}, seed {config.seed}"
+        + (f"; the model of step {scores['step']:,} was best on dev, which chose it." if "the step" in chosen else "."),
         "",
         "| split | score | |",
         "|---|---|---|",
         *rows,
         "",
-        "The scores are of this model alone. Those on dev are a little too high, since dev chose the step"
-        + (" and the threshold of no answer." if kind == "answerable_span" else "."),
+        "The scores are of this model alone."
+        + (f" Those on dev are a little too high, since dev chose {' and '.join(chosen)}." if chosen else ""),
         "",
     ]
     write_file(folder / "README.md", "\n".join(lines).encode())

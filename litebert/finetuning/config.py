@@ -1,6 +1,7 @@
 """What a fine-tuning run is asked to do, and what follows from it."""
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -71,7 +72,7 @@ class FinetuneConfig:
             require(value is None or value > 0, f"{name} is {value}; it must be at least 1")
         require(self.patience >= 0, f"patience is {self.patience}; it must be at least 0")
         check_seed(self.seed)
-        require(self.epochs > 0, f"epochs is {self.epochs}; it must be positive")
+        require(0 < self.epochs < math.inf, f"epochs is {self.epochs}; it must be positive")
         for name in ("dropout", "classifier_dropout"):
             value = getattr(self, name)
             require(value is None or 0 <= value < 1, f"{name} is {value}; it must be in [0, 1)")

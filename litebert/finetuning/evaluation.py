@@ -1,22 +1,23 @@
 """A fine-tuned model folder, and what it says of a split of a task's data."""
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
 
 from litebert.config import UserError, read_config, require
-from litebert.files import write_file
+from litebert.files import write_json_file
 from litebert.finetuning.asking import ask
 from litebert.models.folder import find_folder, read_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.tasks.classes import ClassTask, Examples
+from litebert.tasks.race import LETTERS
 from litebert.tasks.registry import TASKS, find_task
+from litebert.tasks.tables import FORMATS, is_folder
 from litebert.tasks.tags import TagTask
 from litebert.tasks.task import Encoded, Kind, Limits, Predictions, Question, Task
 from litebert.tasks.text import TextColumns
@@ -24,8 +25,7 @@ from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.training.parallel import find_device
 
 FILE = "task.json"
-KINDS = ("classes", "choice", "token_classes", "span", "answerable_span")
-NUM_CHOICES = 4
+NUM_CHOICES = len(LETTERS)
 """Of RACE's questions; a model folder does not say it."""
 
 
@@ -76,6 +76,15 @@ class Finetuned(NamedTuple):
             f"--threshold is {threshold:g}, but every example of {self.task.name} has an answer; leave it out",
         )
         return self._replace(stored=replace(self.stored, threshold=threshold))
+
+    def choose_splits(self, data: str, given: str | None, *kinds: str) -> Sequence[str]:
+        """The split that is given, or all of the first of these kinds that the task has."""
+        names = (given,) if given else next(filter(None, (self.task.splits[kind] for kind in kinds)), ())
+        require(
+            len(names) < 2 or is_folder(data, (*FORMATS, ".json")),
+            f"{data} is one file, and {self.task.name} has {' and '.join(names)}; say with --split which it is",
+        )
+        return names
 
     def read(self, data: str | Path, split: str, most: int | None = None, *, forgets: bool = False) -> Split:
         """A split as the model reads it; where it has more than `most` examples, some of them, always the same.
@@ -129,7 +138,7 @@ def open_finetuned(
     folder = find_folder(Path(path))
     vocabulary = open_vocabulary(folder)
     model = read_model(path).to(device or find_device())
-    heads = [head for kind, head in model.head_configs.items() if kind in KINDS]
+    heads = [head for kind, head in model.head_configs.items() if kind in get_args(Kind)]
     require(
         len(heads) == 1,
         f"{path} has no head for a task (its heads: {', '.join(model.head_configs) or 'none'}); "
@@ -214,4 +223,4 @@ def find_score(written: Mapping[str, Any]) -> float:
 
 
 def write_task_file(folder: Path, content: TaskFile) -> None:
-    write_file(folder / FILE, json.dumps(dataclasses.asdict(content), indent=2, ensure_ascii=False).encode() + b"\n")
+    write_json_file(folder / FILE, dataclasses.asdict(content))

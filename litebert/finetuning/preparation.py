@@ -30,9 +30,9 @@ from litebert.tasks.classes import describe_balance
 from litebert.tasks.registry import find_task
 from litebert.tasks.task import SPAN_KINDS, Question, Sample, Task
 from litebert.text.vocabulary import open_vocabulary
-from litebert.training.allocator import prepare_memory
 from litebert.training.optimizer import find_depth
 from litebert.training.parallel import Ranks
+from litebert.training.process import prepare_process
 from litebert.training.run_folder import check_data, read_begun
 from litebert.training.schedule import ScheduleConfig
 
@@ -61,8 +61,7 @@ class Prepared(NamedTuple):
 
 def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     """Opens and checks everything; writes nothing."""
-    prepare_memory()
-    torch.set_flush_denormal(True)
+    prepare_process()
     require(config.data, "there is no data; name the folder of the task's files with --data")
     require(config.init, "there is no model to begin with; name its folder with --init")
     config = agree_with_run(heed_patience(config), run, ranks)

@@ -39,7 +39,7 @@ from litebert.finetuning.stream import Stream
 from litebert.models.folder import find_folder
 from litebert.text.hub_tokenizer import copy_for_hub
 from litebert.training.answer_losses import Answering
-from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
+from litebert.training.loop import Outcome, Training, train
 from litebert.training.parallel import Ranks
 from litebert.training.progress import watch_run
 from litebert.training.run_folder import write_description, write_weights
@@ -97,7 +97,6 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
         copy_for_hub(find_folder(Path(config.init)), run / "model")
         write_task_file(run / "model", replace(prepared.asked.stored, threshold=result.threshold))
 
-    every = config.loop.evaluate_every or -(-schedule.steps // NUM_EVALUATIONS)
     return Selection(
         asked=prepared.asked,
         dev=prepared.dev,
@@ -105,7 +104,7 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
         keep=keep,
         steps=schedule.steps,
         warmup_steps=schedule.warmup_steps,
-        evaluate_every=every,
+        evaluate_every=config.loop.evaluation_interval(schedule.steps),
         patience=config.patience,
         retries=config.retry_if_stuck,
         stops_if_stuck=config.retry_if_stuck and count_stuck(run) < MOST_ATTEMPTS - 1,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -105,6 +105,14 @@ class Stage(NamedTuple):
     num_sequences: int
     """Of a step."""
     num_layers: int
+
+
+def describe_stages(rows: Iterable[tuple[float, int, int, int]]) -> str:
+    """The first step, length, sequences of a step and layers of each stage, in words."""
+    return "; ".join(
+        f"{num_layers} layers, {num_sequences:,} sequences of length {length} from step {round(first_step):,}"
+        for first_step, length, num_sequences, num_layers in rows
+    )
 
 
 def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Stage]:

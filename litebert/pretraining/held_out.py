@@ -140,7 +140,7 @@ class HeldOut:
             "masked_token_loss": measured.masked_token_loss,
             "masked_token_accuracy": measured.masked_token_accuracy,
         }
-        for name, task in self.tasks.items():
+        for name, task in self.tasks.items() if model.config.num_segments > 1 else ():
             if name == self.objective:  # the same sequences
                 values |= task.measure(task.read(measured.pair_logits_BC), name)
             elif self.objective in (task.question, "three-way"):

@@ -9,13 +9,13 @@ from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import Model
 from litebert.pretraining.config import PretrainConfig, list_heads, make_schedule
 from litebert.pretraining.sources import SAMPLE, Source, count_operations
-from litebert.training.allocator import prepare_memory
 from litebert.training.costs import PROGRAM_BYTES, Manner, count_memory
 from litebert.training.devices import look_up_device
 from litebert.training.environment import machine_memory, read_peak
 from litebert.training.loop import Training
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks
+from litebert.training.process import prepare_process
 from litebert.training.timing import measure_peak, time_step
 
 TIMED_SECONDS = 4.0
@@ -77,8 +77,7 @@ def find_places(request: Request, encoder: EncoderConfig, sources: list[Source])
 
 def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]) -> list[Place]:
     """This machine, by timing steps of every stage; where none fits its memory, by its peak."""
-    prepare_memory()
-    torch.set_flush_denormal(True)
+    prepare_process()
     config = request.config
     memory = machine_memory()
     program: float = PROGRAM_BYTES

@@ -36,6 +36,7 @@ from litebert.pretraining.config import (
     check_stages,
     count_sequences,
     count_work,
+    describe_stages,
     list_heads,
     make_schedule,
     plan_stages,
@@ -45,11 +46,11 @@ from litebert.pretraining.held_out import HeldOut
 from litebert.pretraining.stream import Stream
 from litebert.text.hub_tokenizer import copy_for_hub
 from litebert.text.vocabulary import find_file, open_vocabulary
-from litebert.training.allocator import prepare_memory
 from litebert.training.costs import count_parameters
 from litebert.training.loop import NUM_EVALUATIONS, Outcome, Training, train
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks, gather_weights
+from litebert.training.process import prepare_process
 from litebert.training.progress import watch_run
 from litebert.training.run_folder import check_data, read_begun, write_description, write_weights
 from litebert.training.schedule import scale_from_paper
@@ -98,8 +99,7 @@ def write_result(prepared: Prepared, weights: Mapping[str, Tensor], folder: Path
 
 def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     """Opens and checks everything, and decides what the config leaves open; writes nothing."""
-    prepare_memory()
-    torch.set_flush_denormal(True)
+    prepare_process()
     before = read_begun(run, PretrainConfig, "preset", ranks)
     if before is not None:
         agree_with(config, before, str(run))
@@ -287,14 +287,14 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
     corpora, epoch = [pairs.corpus for pairs in prepared.pairs], sum(map(len, prepared.pairs))
     rule = scale_from_paper(config.num_sequences, schedule.steps)
     parameters = sum(count_parameters(encoder, config.pairs.num_pair_classes).values())
-    grown = ", ".join(f"{s.num_layers} layers, length {s.length} from step {s.first_step:,}" for s in prepared.stages)
+    grown = describe_stages((s.first_step, s.length, s.num_sequences, s.num_layers) for s in prepared.stages)
     described = {
         "model": f"{config.init or config.preset}: {parameters:,} parameters, "
         f"{encoder.num_layers} layers, {encoder.hidden_size} wide, {encoder.vocab_size:,} pieces",
         "corpus": f"{sum(corpus.num_tokens for corpus in corpora):,} tokens of "
         f"{sum(corpus.num_documents for corpus in corpora):,} documents in {', '.join(config.corpora)}",
-        "steps": f"{schedule.steps:,} of {config.num_sequences:,} sequences of up to {config.pairs.length} tokens: "
-        f"{sequences / epoch:.2f} epochs",
+        "steps": f"{schedule.steps:,} of {config.num_sequences:,} sequences of up to {config.pairs.length} tokens"
+        f"{', in the end' if len(prepared.stages) > 1 else ''}: {sequences / epoch:.2f} epochs",
         "rate": f"{schedule.learning_rate:.3g} after {schedule.warmup_steps:,} steps of warm-up; the paper's, scaled "
         f"to this batch, is {rule.learning_rate:.3g} after {rule.warmup_steps:,}",
         "rule": f"{config.optimizer.optimizer}, {config.pairs.objective}, seed {config.seed}",

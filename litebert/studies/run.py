@@ -189,7 +189,8 @@ def finetune_all(
             warmup_steps=None,
             train_examples=config.finetune_examples,
         )
-        folder = out / "finetuned" / run.name / name
+        decisive = {key: value for key, value in settings.fixed.items() if key != "init"}  # which the run's name tells
+        folder = out / "finetuned" / run.name / f"{name}-{identify(decisive)}"
         with hold(folder, ranks, wait=tell):
             outcome, found = finetune(settings, folder, ranks)
         check_outcome(outcome)

@@ -96,6 +96,8 @@ class SpanTask:
             answer = self.find_answer(example, paragraph, tally)
             asked = tokens[end - count : end].tolist()
             samples += cut_windows(vocabulary, asked, paragraph, answer, limits, number)
+        if tally["without"] == len(examples):
+            del tally["without"]  # they are to be answered, not to be learned from
         return Encoded(samples, describe_tally(tally, len(examples), limits))
 
     def find_answer(self, example: SpanExample, paragraph: Paragraph, tally: Counter[str]) -> tuple[int, int] | None:

@@ -5,8 +5,11 @@ vocab.txt for nothing. tokenizer.json describes ours instead: the same scores, a
 byte, as in the SentencePiece model.
 """
 
+import itertools
 import json
 import os
+import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,13 +168,24 @@ def list_normalizers(model: bytes, config: VocabularyConfig) -> "Iterator[Normal
     yield normalizers.Strip()
 
 
+def list_combining() -> str:
+    """All combining characters, as a class of a regular expression."""
+    numbers = [number for number in range(sys.maxunicode + 1) if unicodedata.combining(chr(number))]
+    # Neighbours differ from their places in the list by the same number.
+    runs = [
+        [number for _, number in run]
+        for _, run in itertools.groupby(enumerate(numbers), lambda item: item[1] - item[0])
+    ]
+    return "[" + "".join(f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs) + "]"
+
+
 def list_google_normalizers(model: bytes, *, lower_case: bool) -> "Iterator[Normalizer]":
     """Google's preparation for ALBERT, as `normalize_albert` has it, and the model's map behind it."""
     from tokenizers import Regex, normalizers
 
     yield normalizers.Replace(Regex(r"\s+"), " ")
     yield normalizers.NFKD()
-    yield normalizers.StripAccents()
+    yield normalizers.Replace(Regex(list_combining()), "")  # its own StripAccents removes other marks as well
     if lower_case:
         yield normalizers.Lowercase()
     yield normalizers.Precompiled(read_character_map(model))

@@ -199,7 +199,7 @@ def open_sentencepiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
     except RuntimeError:
         raise UserError(f"{file} is not a SentencePiece model, or is damaged; copy it again") from None
     require(
-        settings or not is_our_model(processor),
+        OUR_KEY in settings or not is_our_model(processor),
         f"{file} was trained by litebert vocab, and says how only with the tokenizer_config.json that was written with "
         "it; copy that beside it",
     )
@@ -242,6 +242,10 @@ def open_wordpiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
         "strip_accents": settings.get("strip_accents"),
         "handle_chinese_chars": bool(settings.get("tokenize_chinese_chars", True)),
     }
+    require(
+        preparation["strip_accents"] in (True, False, None),
+        f"strip_accents beside {file} is {preparation['strip_accents']!r}; make it true, false or null",
+    )
     tokenizer.normalizer = normalizers.BertNormalizer(**preparation)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()

@@ -82,6 +82,11 @@ class LoopConfig:
         require((self.evaluate_every or 0) >= 0, f"evaluate_every is {self.evaluate_every}; it must be at least 0")
         require(self.save_minutes > 0, f"save_minutes is {self.save_minutes}; it must be positive")
 
+    def evaluation_interval(self, steps: int) -> int:
+        """Steps between the evaluations of a run of so many; all of them, where it is evaluated at its end alone."""
+        every = -(-steps // NUM_EVALUATIONS) if self.evaluate_every is None else self.evaluate_every
+        return every or steps
+
 
 class Watcher(Protocol):
     """Who is told of a run's progress, on the first rank alone."""
@@ -344,9 +349,8 @@ class Loop:
     def is_evaluation_due(self) -> bool:
         if self.training.evaluate is None:
             return False
-        every = self.config.evaluate_every
-        every = -(-self.schedule.steps // NUM_EVALUATIONS) if every is None else every
-        return self.step == self.schedule.steps or bool(every and self.step % every == 0)
+        every = self.config.evaluation_interval(self.schedule.steps)
+        return self.step == self.schedule.steps or self.step % every == 0
 
     def evaluate(self) -> None:
         assert self.training.evaluate is not None

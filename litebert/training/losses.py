@@ -114,7 +114,8 @@ class TiedCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The sum, how many targets have the highest logit, and each position's own loss."""
         losses_P, num_right = prepared_PE.new_empty(len(targets_P)), torch.zeros_like(targets_P[:1]).sum()
-        prepared_grad_PE, words_grad_VE, bias_grad_V = map(torch.zeros_like, (prepared_PE, words_VE, bias_V))
+        inputs = (prepared_PE, words_VE, bias_V) if with_gradients else ()
+        gradients = [torch.zeros_like(tensor) for tensor in inputs]
         rows = chunk_rows(len(prepared_PE), len(words_VE))
         buffer_PV = prepared_PE.new_empty(rows, len(words_VE))
         for start in range(0, len(prepared_PE), rows):
@@ -127,12 +128,13 @@ class TiedCrossEntropy(torch.autograd.Function):
             torch.sub(best_P - target_P, shares_PV.amax(dim=1).log(), out=losses_P[chunk])
             num_right += (target_P == best_P).sum()
             if with_gradients:
+                prepared_grad_PE, words_grad_VE, bias_grad_V = gradients
                 # The shares, less one at the target, are the gradient of the loss.
                 grad_PV = shares_PV.scatter_add_(1, targets_P1, shares_PV.new_full(targets_P1.shape, -1.0))
                 torch.mm(grad_PV, words_VE, out=prepared_grad_PE[chunk])
                 words_grad_VE.addmm_(grad_PV.t(), prepared_PE[chunk])
                 bias_grad_V += grad_PV.sum(dim=0)
-        ctx.save_for_backward(prepared_grad_PE, words_grad_VE, bias_grad_V)
+        ctx.save_for_backward(*gradients)
         ctx.mark_non_differentiable(num_right, losses_P)
         return losses_P.sum(), num_right, losses_P
 

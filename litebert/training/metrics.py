@@ -44,12 +44,13 @@ class MetricsWriter:
     def write(self, kind: str, step: int, **values: float | str | None) -> None:
         """Adds a line, at once on disk; a value that is None was not measured, and is left out."""
         measured = {key: value for key, value in values.items() if value is not None}
-        self.file.write(to_json({"kind": kind, "step": step, **measured}))
-        self.file.flush()
-        for key, value in measured.items():
-            add = self.tensorboard.add_text if isinstance(value, str) else self.tensorboard.add_scalar
-            add(f"{kind}/{key}", value, step)
-        self.tensorboard.flush()
+        with explain(self.run / FILE, "written"):
+            self.file.write(to_json({"kind": kind, "step": step, **measured}))
+            self.file.flush()
+            for key, value in measured.items():
+                add = self.tensorboard.add_text if isinstance(value, str) else self.tensorboard.add_scalar
+                add(f"{kind}/{key}", value, step)
+            self.tensorboard.flush()
 
     def close(self) -> None:
         self.file.close()
@@ -95,7 +96,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 def parse_line(text: bytes) -> Line | None:
     try:
         line = json.loads(text)
-    except ValueError:  # neither JSON nor UTF-8
+    except (ValueError, RecursionError):  # neither JSON nor UTF-8
         return None
     is_whole = isinstance(line, dict) and isinstance(line.get("kind"), str) and isinstance(line.get("step"), int)
     return line if is_whole else None

@@ -41,6 +41,11 @@ class Ranks:
     def is_first(self) -> bool:
         return self.rank == 0
 
+    def tell(self, message: str) -> None:
+        """Prints it once, however many ranks there are."""
+        if self.is_first:
+            print(message)
+
     def add_up(self, values: Sequence[float]) -> list[float]:
         """The sums of these numbers over all ranks."""
         if self.num_ranks == 1:

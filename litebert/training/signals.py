@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -33,3 +34,10 @@ def catch_signals(*, is_told: bool = False) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def end_stopped(number: int, where: str, tell: Callable[[str], None]) -> None:
+    """How a command ends that a signal stopped: SIGTERM is a request that was met, Ctrl-C an end before the end."""
+    tell(f"stopped by {signal.Signals(number).name}{where}; run the same command to go on")
+    if number == signal.SIGINT:
+        sys.exit(130)

@@ -82,6 +82,9 @@ def test_a_mixture_is_shown(corpus: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "'big' names no corpus and weight; write it as my-corpus=0.7" in refuse(capsys, "corpus", "--mix", "big")
     assert "needs a corpus and a weight above 0" in refuse(capsys, "corpus", "--mix", f"{corpus}=0")
     assert "--mix names the corpora; leave out" in refuse(capsys, "corpus", corpus, "--mix", f"{corpus}=1")
+    assert "leave out --out x" in refuse(capsys, "corpus", "--mix", f"{corpus}=1", "--out", "x")
+    assert "leave out --mix" in refuse(capsys, "corpus", "--mix", f"{corpus}=1", "--json")
+    assert "leave out --html" in refuse(capsys, "corpus", corpus, "--html", "x.html", "--json")
 
 
 def test_parts_make_one_corpus(

@@ -59,6 +59,7 @@ def test_several_runs_curves_are_put_here_or_where_they_are_wanted(
         (("one", "--keys", "zzz"), "no run has measured 'zzz' (known: accuracy, learning_rate, loss)"),
         (("one", "two", "./one"), "one is given twice; name each run once"),
         (("one", "two", "--names", "a"), "--names has 1 name for 2 runs; give one for each"),
+        (("one", "two", "--names", "a", "a"), "--names are a, a; give each run another"),
         (("one", "--x", "tokens"), "the metrics of one have no 'tokens'; draw them without --x tokens"),
         (("one", "--x", "hours"), "see litebert plot --help"),
         (("one", "--smooth", "-0.5"), "--smooth is -0.5; give a share below 1 or a whole number of points"),

@@ -107,8 +107,9 @@ def test_url_for_a_local_folder_is_refused_and_makes_none(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = fail(capsys, text, "--size", 300, "--out", "s3://bucket/vocab")
-    assert "--out is s3://bucket/vocab; give a local path" in said
+    for arguments in (["--out", "s3://bucket/vocab"], ["--out=s3://bucket/vocab"]):
+        said = fail(capsys, text, "--size", 300, *arguments)
+        assert "s3://bucket/vocab behind --out is a URL; give a local path" in said
     assert not Path("s3:").exists()
 
 
@@ -118,5 +119,8 @@ def test_model_of_ours_without_its_settings_is_not_taken_for_googles(
     run(text, "--size", 300, "--out", tmp_path / "out", "--json")
     alone = tmp_path / "my.model"
     (tmp_path / "out" / "spiece.model").rename(alone)
-    with pytest.raises(UserError, match="my.model was trained by litebert vocab, .* copy that beside it"):
-        open_vocabulary(alone)
+    for settings in (None, {"model_max_length": 512}):
+        if settings:
+            (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+        with pytest.raises(UserError, match="my.model was trained by litebert vocab, .* copy that beside it"):
+            open_vocabulary(alone)

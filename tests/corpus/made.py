@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from litebert.corpus.build import BuildConfig, build_corpus
-from litebert.corpus.shards import Block, Corpus, Index, ShardWriter, Statistics, open_corpus
+from litebert.corpus.index import Block, Index, Statistics
+from litebert.corpus.shards import Corpus, ShardWriter, open_corpus
 from litebert.text.documents import find_sources
 from litebert.text.vocabulary import open_vocabulary
 

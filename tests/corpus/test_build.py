@@ -12,8 +12,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from litebert.config import UserError
 from litebert.corpus import build, encode
 from litebert.corpus.build import WHOLE, BuildConfig, Part, build_corpus
+from litebert.corpus.index import Index, add_statistics
 from litebert.corpus.seen import Seen
-from litebert.corpus.shards import Corpus, Index, add_statistics, find_indexes, open_corpus
+from litebert.corpus.shards import Corpus, find_indexes, open_corpus
 from litebert.text.documents import find_sources
 from litebert.text.sentences import split_document
 from litebert.text.vocabulary import open_vocabulary

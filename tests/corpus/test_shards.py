@@ -1,3 +1,4 @@
+import errno
 import itertools
 import json
 import os
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 from litebert.config import UserError
-from litebert.corpus.shards import Block, Corpus, Shard, ShardWriter, Statistics, open_corpus, open_shard
+from litebert.corpus import shards
+from litebert.corpus.index import Block, Statistics
+from litebert.corpus.shards import Corpus, Shard, ShardWriter, open_corpus
 from tests.corpus.made import write_corpus
 
 
@@ -165,29 +168,69 @@ def test_shards_are_mapped_and_not_read(make_corpus: Callable[..., Corpus]) -> N
     assert isinstance(base, np.memmap) and not shard.tokens.flags.writeable
 
 
-def test_tokens_are_read_from_the_file_as_they_are_mapped(
+def test_tokens_are_read_from_the_file_as_they_are_mapped(make_corpus: Callable[..., Corpus]) -> None:
+    shard = make_corpus([[5, 6, 7], [8, 9]]).shards[0]
+    closed = Shard(shard.path, shard.entry, shard.tokens.dtype.name, stays_open=False)
+    assert shard.descriptor is not None and closed.descriptor is None
+    for begin, end in itertools.combinations_with_replacement(range(6), 2):
+        mapped = shard.tokens[begin:end].tobytes()
+        assert shard.read_tokens(begin, end) == closed.read_tokens(begin, end) == mapped
+
+
+def test_a_shard_that_becomes_shorter_or_cannot_be_read_is_named(
     make_corpus: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = make_corpus([[5, 6, 7], [8, 9]]).shards[0]
-    for begin, end in itertools.combinations_with_replacement(range(6), 2):
-        mapped = shard.tokens[begin:end].tobytes()
-        assert shard.read_tokens(begin, end) == mapped
-        with monkeypatch.context() as patch:
-            patch.delattr(os, "pread", raising=False)
-            assert shard.read_tokens(begin, end) == mapped
-
-
-def test_a_shard_that_becomes_shorter_is_named(make_corpus: Callable[..., Corpus]) -> None:
-    shard = make_corpus([[5, 6, 7], [8, 9]]).shards[0]
-    os.truncate(shard.path, shard.first_byte + 4 * shard.token_bytes)
+    os.truncate(shard.path, shard.tokens_begin + 4 * shard.token_bytes)
     assert shard.read_tokens(0, 4)
     with pytest.raises(UserError, match="has become shorter while it was read"):
         shard.read_tokens(3, 5)
 
+    def fail(*_: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
 
-def test_more_shards_are_read_than_files_may_be_open(make_corpus: Callable[..., Corpus]) -> None:
+    monkeypatch.setattr(os, "pread", fail)
+    with pytest.raises(UserError, match="can be read no further .Input/output error.; look at its disk"):
+        shard.read_tokens(0, 4)
+
+
+def test_what_was_opened_is_read_whatever_takes_its_place(make_corpus: Callable[..., Corpus], tmp_path: Path) -> None:
     shard = make_corpus([[5, 6, 7], [8, 9]]).shards[0]
-    copies = [Shard(shard.path, shard.entry, shard.tokens.dtype.name) for _ in range(300)]
-    before = len(list(Path("/dev/fd").iterdir()))
-    assert {copy.read_tokens(0, 5) for copy in copies * 2} == {shard.tokens[:5].tobytes()}
-    assert len(list(Path("/dev/fd").iterdir())) <= before + open_shard.cache_info().maxsize
+    before = shard.tokens.tobytes()
+    (tmp_path / "other").write_bytes(bytes(shard.path.stat().st_size))
+    (tmp_path / "other").replace(shard.path)
+    assert shard.read_tokens(0, len(shard.tokens)) == before
+
+
+def test_only_so_many_shards_stay_open_and_none_longer_than_its_corpus(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "MOST_OPEN", 0)
+    corpus = open_corpus(folder)
+    assert all(shard.descriptor is None and shard.read_tokens(0, 1) for shard in corpus.shards)
+    monkeypatch.undo()
+    descriptors = [shard.descriptor for shard in open_corpus(folder).shards]
+    for descriptor in descriptors:
+        assert descriptor is not None
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
+def test_a_copy_of_what_was_at_a_url_before_is_fetched_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fsspec
+
+    monkeypatch.setenv("LITEBERT_CACHE", str(tmp_path / "cache"))
+    system = fsspec.filesystem("memory")
+    system.put(str(folder), "/remote", recursive=True)
+    name = open_corpus("memory://remote").shards[0].entry.name
+    (copy,) = (tmp_path / "cache").rglob(name)
+    copy.write_bytes(bytes(copy.stat().st_size))
+    assert open_corpus("memory://remote").num_tokens == open_corpus(folder).num_tokens
+    with system.open(f"/remote/{name}", "wb") as file:
+        file.write(bytes(copy.stat().st_size))
+    copy.unlink()
+    with pytest.raises(UserError, match=f"memory://remote/{name} is damaged"):
+        open_corpus("memory://remote")
+    system.rm("/remote", recursive=True)

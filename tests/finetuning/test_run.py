@@ -99,6 +99,7 @@ def test_a_run_leaves_files_that_tell_of_it(finished: Make) -> None:
     card = (run / "model" / "README.md").read_text()
     assert "pipeline_tag: text-classification" in card and "| dev | accuracy | 100.00 |" in card
     assert f"the model of step {scores['step']} was best on dev" in card
+    assert card.endswith("Those on dev are a little too high, since dev chose the step.\n")
     assert (run / "predictions" / "SST-2.tsv").read_text().startswith("index\tprediction\n100\t")
 
 

@@ -86,7 +86,7 @@ def test_changes_to_a_preset_are_read_from_text() -> None:
     [
         ("num_layers", "write it as num_layers=6"),
         ("num_layer=6", "an encoder has no 'num_layer' (did you mean 'num_layers'?)"),
-        ("num_layers=six", "has a value that is no number"),
+        ("num_layers=six", "has a value that is no JSON, such as 6 or true"),
         ("num_layers=2.5", "num_layers is 2.5; it must be int"),
         ("sharing=most", "sharing is 'most'"),
     ],

@@ -292,3 +292,10 @@ def test_batches_grow_in_stages(config: PretrainConfig, tmp_path: Path) -> None:
     resumed = prepared.training.batches(7)
     expected = prepared.training.batches(0)
     assert next(resumed).token_ids_T.tolist() == [next(expected) for _ in range(8)][-1].token_ids_T.tolist()
+
+
+def test_a_model_of_one_segment_is_evaluated_without_pairs(config: PretrainConfig, tmp_path: Path) -> None:
+    pairs = replace(config.pairs, objective="none")
+    pretrain(replace(config, encoder=(*SMALL, "num_segments=1"), pairs=pairs), tmp_path / "run", Ranks())
+    evaluation = read_metrics(tmp_path / "run")[-1]
+    assert evaluation["masked_token_loss"] > 0 and not any(name.startswith(("sop", "nsp")) for name in evaluation)

@@ -147,9 +147,10 @@ def test_only_what_is_known_is_to_be_learned(vocabulary: Vocabulary) -> None:
     samples, _ = SQUAD2.encode(kinds, vocabulary, ANSWERABLE, Limits())
     assert [sample.span for sample in samples] == [(0, 0), (0, 0), None]
     assert pack(samples).spans_BX is None and pack(samples[:1]).spans_BX is not None
-    samples, notes = SQUAD1.encode(kinds[1:2], vocabulary, SPAN, Limits())
-    assert [sample.span for sample in samples] == [None]
-    assert notes == ["1 of 1 questions have no answer with them and train nothing"]
+    samples, notes = SQUAD1.encode([kinds[1], make_example()], vocabulary, SPAN, Limits())
+    assert samples[0].span is None and samples[1].span is not None
+    assert notes[-1] == "1 of 2 questions have no answer with them and train nothing"
+    assert not SQUAD1.encode(kinds[1:2], vocabulary, SPAN, Limits()).notes  # nothing is to be learned from these
 
 
 def test_a_paragraph_is_encoded_once_for_all_its_questions(vocabulary: Vocabulary) -> None:

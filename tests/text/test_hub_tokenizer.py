@@ -13,6 +13,9 @@ from litebert.text.spiece import change_scores
 from litebert.text.unigram import VocabularyConfig, sample_lines, train_unigram
 from litebert.text.vocabulary import copy_vocabulary, open_vocabulary
 
+MARKED = ["™\ufe0f x", "x\ufe0f y", "a\u20dd b", "हिन्दी", "e\u0301 \U0001d16d n"]
+"""Signs upon letters, some of which are combining characters and some not."""
+
 
 def count_differing(folder: Path, lines: Sequence[str]) -> int:
     """How many lines transformers, or SentencePiece given the whole line, cuts otherwise than we do."""
@@ -120,7 +123,7 @@ def test_a_model_as_google_publishes_it_is_given_a_tokenizer_json(
     (tmp_path / "30k-clean.model").write_bytes(model)
     assert copy_for_hub(tmp_path, tmp_path / "model") == ["spiece.model", "tokenizer.json", "tokenizer_config.json"]
     lines = [line for document in topics for line in document.split("\n")]
-    check_ids_of_an_albert(tmp_path / "model", tmp_path, [*lines[:500], "CAFÉ  \t crème", "ﬁne ½"])
+    check_ids_of_an_albert(tmp_path / "model", tmp_path, [*lines[:500], "CAFÉ  \t crème", "ﬁne ½", *MARKED])
 
 
 def test_googles_vocabularies_have_our_ids_in_transformers(
@@ -129,7 +132,7 @@ def test_googles_vocabularies_have_our_ids_in_transformers(
     lines = real_lines("wiki_en.txt.gz", 1000) + real_lines("wiki_zh.txt.gz", 1000)
     for name in ("albert-en-30k-clean.model", "albert-zh-bert-vocab.txt"):
         copy_for_hub(data / "vocab" / name, tmp_path / name)
-        check_ids_of_an_albert(tmp_path / name, data / "vocab" / name, lines)
+        check_ids_of_an_albert(tmp_path / name, data / "vocab" / name, [*lines, *(MARKED if "model" in name else ())])
 
 
 def test_our_own_model_needs_no_preparation(make_folder: Callable[..., Path]) -> None:

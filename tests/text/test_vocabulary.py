@@ -172,6 +172,12 @@ def test_a_broken_vocabulary_is_refused(tmp_path: Path, name: str, content: byte
         open_vocabulary(tmp_path)
 
 
+def test_a_setting_that_is_none_is_refused(wordpiece: Path) -> None:
+    (wordpiece / "tokenizer_config.json").write_text('{"strip_accents": "yes"}')
+    with pytest.raises(UserError, match="strip_accents beside .*vocab.txt is 'yes'; make it true, false or null"):
+        open_vocabulary(wordpiece)
+
+
 def test_a_folder_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no vocabulary; put its spiece.model"):
         open_vocabulary(tmp_path)

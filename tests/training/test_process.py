@@ -5,7 +5,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys, torch
-from litebert.training.allocator import keep_freed_memory
+from litebert.training.process import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def work():

@@ -1,7 +1,9 @@
-"""How a program that computes on CPU holds its memory."""
+"""How a process is set up that computes on CPU: its memory, and its smallest numbers."""
 
 import ctypes
 import sys
+
+import torch
 
 from litebert.models.linear import limit_onednn
 
@@ -11,10 +13,11 @@ M_MMAP_MAX = -4
 M_ARENA_MAX = -8
 
 
-def prepare_memory() -> None:
+def prepare_process() -> None:
     """To be called when a program starts. A library must not change its host, so nothing is done on import."""
     keep_freed_memory()
     limit_onednn()
+    torch.set_flush_denormal(True)  # numbers so near to zero are computed many times slower
 
 
 def keep_freed_memory() -> bool:
