@@ -33,7 +33,7 @@ from litebert.models.folder import write_model
 from litebert.models.heads import PRETRAINING, Model
 from litebert.presets import find_preset
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.run import prepare
+from litebert.pretraining.preparation import prepare
 from litebert.recipes import find_recipe
 from litebert.training.environment import read_peak
 from litebert.training.loop import Loop

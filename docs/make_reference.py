@@ -21,7 +21,7 @@ the same in a terminal. Without a default an option may be left out, unless it i
 
 Defaults of `pretrain`, `plan`, `study` and `finetune` follow the preset, or the task and the model; here are those
 without any. A command ends with exit code 0 when done, or when it was told to stop (SIGTERM) and has saved; 2 when you
-can correct what was wrong; 130 when interrupted.
+can correct what was wrong; 130 when interrupted; 143 when it was told to stop and had nothing to save.
 """
 
 

@@ -25,14 +25,14 @@ NUM_ON_PAGE = 20
 @dataclass(frozen=True, kw_only=True)
 class Options:
     text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT...")] = ()
-    """Files, folders, patterns or URLs of .txt, .jsonl, .csv or .parquet, plain or .gz, .xz, .zst, or hub:NAME; without
-    --out, a corpus to look into."""
+    """Files, folders, patterns or URLs of .txt, .jsonl, .csv, .tsv or .parquet, plain or .gz, .xz, .zst, or hub:NAME;
+    without --out, a corpus to look into."""
     vocab: Path | None = None
     """The vocabulary: a folder, or its file."""
     out: str | None = None
     """Where to build the corpus: a folder or a URL. One that was begun there is gone on with."""
     field: str = "text"
-    """The key or column of the text in .jsonl, .csv and .parquet files."""
+    """The key or column of the text in .jsonl, .csv, .tsv and .parquet files."""
     documents: Literal["blank-line", "file", "line"] = "blank-line"
     """What separates documents in .txt files."""
     dev: str = "0.5%"

@@ -39,7 +39,8 @@ def run(options: Options) -> None:
 
     from litebert.config import require
     from litebert.display import print_fields
-    from litebert.pretraining.run import carry_out, describe_run, prepare
+    from litebert.pretraining.preparation import describe_run, prepare
+    from litebert.pretraining.run import carry_out
     from litebert.training.lock import hold
     from litebert.training.parallel import join_ranks
     from litebert.training.signals import end_stopped

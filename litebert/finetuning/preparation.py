@@ -21,7 +21,7 @@ from litebert.finetuning.evaluation import (
     head_of,
     read_task_file,
 )
-from litebert.finetuning.selection import lower_rate
+from litebert.finetuning.stuck import count_stuck, lower_rate
 from litebert.models.encoder import sharing_map
 from litebert.models.folder import find_folder, read_model
 from litebert.models.heads import POOLED_KINDS, Model, make_head
@@ -192,10 +192,6 @@ def describe_examples(examples: Sequence[Any]) -> dict[str, Any]:
     for example in examples:
         digest.update(repr(example._replace(place="")).encode(errors="surrogatepass"))
     return {"examples": len(examples), "sha256": digest.hexdigest()}
-
-
-def count_stuck(run: Path) -> int:
-    return len(list(run.glob("stuck-*")))
 
 
 def describe_run(prepared: Prepared) -> dict[str, str]:

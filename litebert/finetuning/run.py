@@ -14,7 +14,6 @@ stuck-1/ ...       attempts that learned nothing, where the run was told to try 
 """
 
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,9 +32,10 @@ from litebert.finetuning.evaluation import (
     write_task_file,
 )
 from litebert.finetuning.pictures import draw_pictures
-from litebert.finetuning.preparation import Prepared, count_stuck, prepare
+from litebert.finetuning.preparation import Prepared, prepare
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stream import Stream
+from litebert.finetuning.stuck import MOST_ATTEMPTS, count_stuck, set_aside
 from litebert.models.folder import find_folder
 from litebert.text.hub_tokenizer import copy_for_hub
 from litebert.training.answer_losses import Answering
@@ -46,10 +46,6 @@ from litebert.training.run_folder import write_description, write_weights
 from litebert.training.timing import peak_of
 
 logger = logging.getLogger(__name__)
-
-MOST_ATTEMPTS = 4
-ATTEMPT = ("checkpoints", "metrics.jsonl", "tensorboard", "model", "best.json", "stuck.json")
-"""What belongs to one attempt at a run."""
 
 
 def finetune(config: FinetuneConfig, run: Path, ranks: Ranks) -> tuple[Outcome, dict[str, Any]]:
@@ -74,19 +70,6 @@ def carry_out(prepared: Prepared, run: Path, ranks: Ranks) -> tuple[Outcome, dic
             logger.warning("stopped after %d of %d steps: best on dev at step %s", outcome.step, steps, best)
         scores = finish(prepared, run, outcome, selection)
     return outcome, scores
-
-
-def set_aside(run: Path) -> None:
-    """Moves an attempt away that learned nothing; the next begins with a lower rate."""
-    folder = run / f"stuck-{count_stuck(run) + 1}"
-    unfinished = run / f".{folder.name}"
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that ended here; the attempt was made again since
-    unfinished.mkdir()
-    for name in ATTEMPT:
-        if (run / name).exists():
-            (run / name).rename(unfinished / name)
-    unfinished.rename(folder)
-    logger.warning("the attempt that learned nothing is in %s; trying again with a third of its learning rate", folder)
 
 
 def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:

@@ -1,22 +1,19 @@
 """Which of a run's models is kept: the one that was best on dev."""
 
-import json
 import logging
-import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from litebert.config import read_json
-from litebert.files import write_file
+from litebert.files import write_json_file
 from litebert.finetuning.evaluation import Evaluated, Finetuned, Split
+from litebert.finetuning.stuck import describe_stuck
 from litebert.models.heads import Model
-from litebert.tasks.task import Predictions, Question
+from litebert.tasks.task import Predictions
 from litebert.training.parallel import Ranks, gather_weights
 
 logger = logging.getLogger(__name__)
@@ -79,7 +76,7 @@ class Selection:
         score, best = result.scores[self.asked.task.metric], self.read_best()
         if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
             self.keep(weights, result)
-            write_file(self.folder / FILE, f'{{"step": {step}, "score": {score!r}}}\n'.encode())
+            write_json_file(self.folder / FILE, {"step": step, "score": score})
 
     def look_if_stuck(self, step: int, predictions: Predictions) -> None:
         said = describe_stuck(self.asked.question, self.dev[0].examples, predictions)
@@ -97,7 +94,7 @@ class Selection:
         if said is None:
             file.unlink(missing_ok=True)
         else:
-            write_file(file, json.dumps({"step": step, "said": said}, ensure_ascii=False).encode() + b"\n")
+            write_json_file(file, {"step": step, "said": said})
 
     def find_stuck(self, step: int) -> str | None:
         """What shows that nothing was learned in so many steps, if so."""
@@ -127,42 +124,3 @@ class Selection:
         """Whether a run that has ended learned nothing, and is to be begun anew."""
         is_stuck = self.stops_if_stuck and self.ranks.is_first and self.find_stuck(step) is not None
         return bool(self.ranks.find_highest(int(is_stuck)))
-
-
-def describe_stuck(question: Question, examples: Sequence[Any], predictions: Predictions) -> str | None:
-    """Says so if predictions are what one gives who has seen no example: always the same, or as good as chance."""
-    if question.kind == "classes" and not question.labels:
-        spread = float(np.std([prediction.answer for prediction in predictions.values()]))
-        expected = float(np.std([example.label for example in examples]))
-        return "all dev examples are given nearly the same number" if spread < 0.01 * expected else None
-    if question.kind == "choice":
-        right = [predictions[example.id].answer == example.answer for example in examples]
-        chance = 1 / question.num_choices
-        error = math.sqrt(chance * (1 - chance) / len(right))
-        share = sum(right) / len(right)
-        return f"{share:.1%} of dev is right, and chance is {chance:.1%}" if share < chance + error else None
-    given = list_answers(question, [prediction.answer for prediction in predictions.values()])
-    wanted = list_answers(question, [find_gold(question, example) for example in examples])
-    (answer, count), *others = Counter(given).most_common()
-    if others or len(set(wanted)) < 2:
-        return None
-    if question.kind == "classes":
-        named = f"the label {answer!r}" if not question.several else f"the labels {', '.join(answer) or 'none'}"
-        return f"all {count:,} dev examples are given {named}"
-    if question.kind == "token_classes":
-        return f"all {count:,} words of dev are given the tag {answer!r}"
-    return f"all {count:,} questions of dev are given {f'the answer {answer!r}' if answer else 'no answer'}"
-
-
-def list_answers(question: Question, answers: Sequence[Any]) -> Sequence[Any]:
-    """What is to be told apart: a word's tag, not a sentence's."""
-    return [tag for tags in answers for tag in tags] if question.kind == "token_classes" else answers
-
-
-def find_gold(question: Question, example: Any) -> Any:
-    return getattr(example, {"classes": "label", "token_classes": "tags"}.get(question.kind, "answers"))
-
-
-def lower_rate(learning_rate: float, num_stuck: int) -> float:
-    """The rate of an attempt, after so many that were stuck."""
-    return learning_rate / 3**num_stuck

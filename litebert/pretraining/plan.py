@@ -3,18 +3,15 @@
 import itertools
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from litebert.config import require
 from litebert.corpus.loader import open_mixture
-from litebert.corpus.shards import Corpus
 from litebert.models.encoder import EncoderConfig
-from litebert.models.folder import read_model
-from litebert.presets import bert_large, change_encoder, find_preset, read_changes
-from litebert.pretraining.config import PretrainConfig, check_encoder, check_stages, make_schedule, plan_stages
+from litebert.presets import bert_large
+from litebert.pretraining.config import check_stages, make_schedule, plan_stages
 from litebert.pretraining.places import Place, Request, find_manner, find_places
-from litebert.pretraining.run import check_vocab_size, check_vocabulary
+from litebert.pretraining.preparation import find_encoder
 from litebert.pretraining.sources import SAMPLE, Source, count_operations
 from litebert.training.costs import FULL, Memory, count_exchanged, count_memory, count_parameters
 
@@ -25,7 +22,7 @@ def make_plan(request: Request) -> dict[str, Any]:
     require((request.price or 0) >= 0, f"price is {request.price}; it must be at least 0")
     config = request.config
     corpora, weights = open_mixture(config.corpora) if config.corpus or config.mix else ([], [])
-    encoder = find_encoder(config, corpora)
+    encoder = find_encoder(config, corpora[0] if corpora else None)
     stages = plan_stages(config, encoder.num_layers, make_schedule(config, config.steps).steps)
     check_stages(stages, config.pairs, request.devices)
     sources = [Source(config, stage, corpora, weights) for stage in stages]
@@ -40,23 +37,6 @@ def make_plan(request: Request) -> dict[str, Any]:
         "exchange": describe_exchange(parts, request.devices, exchanged),
     }
     return plan | plan_time(request, encoder, sources, places, exchanged)
-
-
-def find_encoder(config: PretrainConfig, corpora: list[Corpus]) -> EncoderConfig:
-    """The encoder that the run would train."""
-    if corpora:
-        check_vocab_size(config)
-    if config.init is not None:
-        model = read_model(config.init, **read_changes(config.encoder))
-        if corpora:
-            check_vocabulary(Path(config.init), model, corpora[0])
-        encoder = model.config
-    else:
-        preset = find_preset(config.preset)
-        size = corpora[0].vocabulary.size if corpora else preset.vocab_size
-        encoder = change_encoder(replace(preset, vocab_size=size), config.encoder)
-    check_encoder(config, encoder)
-    return encoder
 
 
 def plan_memory(request: Request, encoder: EncoderConfig, sources: list[Source], place: Place) -> dict[str, Any]:

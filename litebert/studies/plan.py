@@ -11,7 +11,8 @@ from typing import Any
 from litebert.config import UserError, from_dict, read_json, refuse_changes, require
 from litebert.files import write_json_file
 from litebert.pretraining.config import PretrainConfig, make_schedule
-from litebert.pretraining.run import Pace, describe_data, measure_pace, prepare
+from litebert.pretraining.pace import Pace, measure_pace
+from litebert.pretraining.preparation import describe_data, prepare
 from litebert.studies.config import StudyConfig
 from litebert.studies.questions import Questions
 from litebert.studies.study import Study, Variant, identify

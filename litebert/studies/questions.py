@@ -8,7 +8,7 @@ from litebert.corpus.pairs import PairConfig
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.held_out import HeldOut
-from litebert.pretraining.run import open_held_out
+from litebert.pretraining.preparation import open_held_out
 from litebert.studies.layers import Layers, measure_layers
 from litebert.training.evaluation import measure
 

@@ -12,7 +12,7 @@ from litebert.config import UserError, from_dict, read_config, read_json, requir
 from litebert.finetuning.evaluation import scores_by_split
 from litebert.finetuning.seeds import find_seeds
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.run import describe_data
+from litebert.pretraining.preparation import describe_data
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.layers import Layers
 from litebert.studies.pictures import draw_layers, draw_sizes

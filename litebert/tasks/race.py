@@ -146,8 +146,7 @@ class ChoiceTask(AlwaysAnswered):
         self, folder: Path, split: str, examples: Sequence[ChoiceExample], predictions: Predictions
     ) -> list[Path]:
         """JSON lines with `id`, `prediction` and `probabilities`: RACE has no form of its own for them."""
-        missing = [example.id for example in examples if example.id not in predictions]
-        require(not missing, f"{len(missing)} questions have no prediction, such as {missing[:1]}; predict them too")
+        check_predicted(examples, predictions, at_least=len(examples))
         path = folder / f"{self.name}-{split}.jsonl"
         write_records(path, (make_record(example.id, predictions[example.id]) for example in examples))
         return [path]

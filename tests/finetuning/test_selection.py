@@ -9,7 +9,8 @@ import torch
 
 from litebert.finetuning.evaluation import Evaluated
 from litebert.finetuning.preparation import prepare
-from litebert.finetuning.selection import Selection, describe_stuck, lower_rate
+from litebert.finetuning.selection import Selection
+from litebert.finetuning.stuck import describe_stuck, lower_rate
 from litebert.models.heads import Model
 from litebert.tasks.classes import TextExample
 from litebert.tasks.race import ChoiceExample

@@ -20,7 +20,8 @@ from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.held_out import HeldOut
-from litebert.pretraining.run import carry_out, make_model, prepare, pretrain
+from litebert.pretraining.preparation import make_model, prepare
+from litebert.pretraining.run import carry_out, pretrain
 from litebert.training.loop import LoopConfig
 from litebert.training.metrics import read_metrics
 from litebert.training.optimizer import OptimizerConfig

@@ -12,7 +12,7 @@ import pytest
 from litebert.config import UserError
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.run import Pace
+from litebert.pretraining.pace import Pace
 from litebert.studies import plan as plan_module
 from litebert.studies import run as module
 from litebert.studies.catalogue import STUDIES

@@ -283,7 +283,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         "id": "high0.txt-1", "prediction": "B", "probabilities": [0.125, 0.5, 0.25, 0.125],
     }  # fmt: skip
     assert RACE.read_predictions(paths[0]) == predictions
-    with pytest.raises(UserError, match="1 questions have no prediction, such as .'high2.txt-1'.; predict them too"):
+    with pytest.raises(UserError, match="1 of . examples have no prediction .the first is 'high2.txt-1'"):
         RACE.write_predictions(tmp_path, "dev", examples, {e.id: Prediction("A") for e in examples[:2]})
 
 
