@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from litebert.corpus.index import INDEX_NAME, SPLITS, Block, Index, Split, Stati
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import ShardWriter, join_path
 from litebert.corpus.workers import count_cores, uninterrupted, worker_context
-from litebert.text.documents import ReadConfig, Reader, Source
+from litebert.text.documents import ReadConfig, Reader, Separated, Source
 from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, copy_vocabulary, open_vocabulary
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class BuildConfig:
     """What decides a corpus's tokens, beside its text and vocabulary."""
 
     field: str = "text"
-    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    documents: Separated = "blank-line"
     skip_bad: bool = False
     dev_share: float = 0.005
     """How many documents are held out, chosen by their hash."""

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from litebert.config import UserError, require
+from litebert.config import UserError, check_fields, require
 from litebert.files import find_files, is_url, open_file
 
 if sys.version_info >= (3, 14):
@@ -55,18 +55,21 @@ class EndlessDocumentError(Exception):
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError, EndlessDocumentError)
 
 
+Separated = Literal["blank-line", "file", "line"]
+"""What separates documents in a .txt."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadConfig:
     """How documents are found in files: `field` is the key or column of the text, `documents` what a .txt holds."""
 
     field: str = "text"
-    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    documents: Separated = "blank-line"
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
         require(self.field, "field is empty; name the key or column that holds the text")
-        known = ("blank-line", "file", "line")
-        require(self.documents in known, f"documents is {self.documents!r}; it must be one of {', '.join(known)}")
+        check_fields(self)
 
 
 class Source(NamedTuple):

@@ -7,19 +7,20 @@ after a forward pass, and benchmarks/plan.py with the memory of whole runs.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from litebert.models.encoder import SHARED_BY_MANY, Checkpointing, EncoderConfig, sharing_map
 from litebert.models.linear import is_large
+from litebert.training.devices import Precision
 from litebert.training.losses import chunk_rows
+from litebert.training.optimizer import Rule
 from litebert.training.parallel import Parallel
 
 FULL, HALF, WHOLE_NUMBER = 4, 2, 8
 """Bytes of a number: fp32, bf16, int64."""
-PROGRAM_BYTES = 390_000_000
-"""A CPU run without its model and its corpus: Python, torch, batches made ahead, the log, and what the heap wastes.
-Fitted to five runs of 6 to 100 steps, of 70 to 760 MB by `count_memory`, which held 366 to 439 MB beside it. On this
-machine `measure_this` takes what timing held instead.
+PROGRAM_BYTES = 330_000_000
+"""A CPU run without its model: Python, torch, batches made ahead, the log, and what the heap wastes; two of 45 and 156
+MB by `count_memory` held 299 and 357 MB beside it. On this machine `measure_this` takes what timing held instead.
 """
 
 
@@ -46,8 +47,8 @@ class Manner:
     """How a step is taken, as far as memory depends on it."""
 
     checkpointing: Checkpointing = "nothing"
-    precision: Literal["fp32", "bf16"] = "fp32"
-    optimizer: Literal["lamb", "adamw"] = "lamb"
+    precision: Precision = "fp32"
+    optimizer: Rule = "lamb"
     parallel: Parallel = "ddp"
     num_devices: int = 1
     on_cpu: bool = False

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from litebert.config import nearest, require
-from litebert.training.metrics import Line
+from litebert.training.metrics import SO_FAR, Line
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 XAxis = Literal["step", "tokens", "minutes"]
@@ -99,7 +99,7 @@ def find_keys(runs: Iterable[Run], kinds: Sequence[str]) -> list[str]:
 
 def find_scores(keys: Sequence[str]) -> list[str]:
     beside = {companion_key(key, companion) for key in keys for companion in COMPANIONS}
-    return [key for key in keys if key not in beside and key not in ("tokens", "sequences", "seconds")]
+    return [key for key in keys if key not in beside and key not in SO_FAR]
 
 
 def companion_key(key: str, companion: str) -> str:

@@ -5,6 +5,8 @@ from typing import Literal
 
 from litebert.config import UserError, nearest, require
 
+Precision = Literal["fp32", "bf16"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -24,7 +26,7 @@ class Device:
     price: float
     """ASSUMED: US dollars an hour, about what clouds asked in 2024 on demand; it changes."""
 
-    def speed(self, precision: Literal["fp32", "bf16"]) -> float | None:
+    def speed(self, precision: Precision) -> float | None:
         return self.fp32 if precision == "fp32" else self.bf16
 
     def bandwidth(self, num_devices: int) -> float:
@@ -62,7 +64,7 @@ KINDS: dict[str, Device] = {
 OTHER_NAMES = {"a100": "a100-40", "tpu-v3-core": "tpu-v3"}
 
 
-def look_up_device(kind: str, precision: Literal["fp32", "bf16"]) -> tuple[str, Device]:
+def look_up_device(kind: str, precision: Precision) -> tuple[str, Device]:
     """A device by its name, if it has the precision."""
     name = OTHER_NAMES.get(kind, kind)
     if name not in KINDS:

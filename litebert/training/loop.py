@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from litebert.config import check_fields, require
 from litebert.models.heads import Model
 from litebert.training.checkpoint import load_checkpoint, save_checkpoint
 from litebert.training.costs import count_flops
+from litebert.training.devices import Precision
 from litebert.training.guard import Guard
 from litebert.training.losses import Objective, Part, weigh
 from litebert.training.optimizer import OptimizerConfig, make_optimizer, set_rate
@@ -54,7 +55,7 @@ class LoopConfig:
 
     micro_sequences: int | None = None
     """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     """Of matrix products: whole, or 16 bits where torch's autocast allows it."""
     parallel: Parallel = "ddp"
     """How several processes share the work: each with all weights, or each with a part of them."""

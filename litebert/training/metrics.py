@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FILE = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
+SO_FAR = ("tokens", "sequences", "seconds")
+"""What every line tells of the run up to it."""
 
 Line = dict[str, Any]
 

@@ -12,12 +12,14 @@ from litebert.models.heads import Model
 from litebert.training.lamb import Lamb
 from litebert.training.uncompiled import AdamW
 
+Rule = Literal["lamb", "adamw"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
     """The rule and its numbers; the defaults are the paper's and its released code's."""
 
-    optimizer: Literal["lamb", "adamw"] = "lamb"
+    optimizer: Rule = "lamb"
     """LAMB is the paper's, for batches of thousands; AdamW suits small ones."""
     beta1: float = 0.9
     """How much of the mean of past gradients stays at each step."""

@@ -11,9 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from litebert.training.loop import Watcher
-from litebert.training.metrics import MetricsWriter
+from litebert.training.metrics import SO_FAR, MetricsWriter
 
-SO_FAR = ("tokens", "sequences", "seconds")
 """What every line of a run's metrics says of how far it has come."""
 QUIET_SECONDS = 30
 """How often training says something where there is no terminal."""

@@ -375,7 +375,7 @@ def test_a_hub_dataset_is_read_by_name_config_and_split(
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"documents": "page"}, "documents is 'page'; it must be one of blank-line, file, line"),
+        ({"documents": "page"}, "documents is 'page'; it must be one of 'blank-line', 'file', 'line'"),
         ({"field": ""}, "field"),
     ],
 )

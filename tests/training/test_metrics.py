@@ -132,3 +132,18 @@ def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(json.dumps({"kind": "train", "step": 1}).encode()[:-3])
     with pytest.raises(UserError, match="metrics.jsonl is empty; wait"):
         read_metrics(tmp_path)
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    with MetricsWriter(tmp_path) as writer:
+        writer.file.close()
+        with open("/dev/full", "wb", buffering=0) as full:  # noqa: PTH123
+            writer.file = full
+            with pytest.raises(UserError, match="metrics.jsonl cannot be written .No space left on device"):
+                writer.write("train", 1, loss=1.0)
+
+
+def test_a_line_nested_too_deeply_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.raises(UserError, match="line 1 of .* is damaged"):
+        read_metrics(tmp_path)
