@@ -201,6 +201,10 @@ def compare_twins(runs: dict[str, Path], entropy: float) -> None:
         f"{evaluations['ALBERT']['sop_shallow']:.1%} of sentence pairs",
         highlight=False,
     )
+    if evaluations["ALBERT"]["masked_token_loss"] > entropy:
+        console.print(
+            "the ALBERT has not learned yet: something else kept the processor busy, or --minutes is too short"
+        )
 
 
 def fill_blanks(folder: Path) -> None:
@@ -261,7 +265,10 @@ def main() -> None:
 
     console.rule("4. filling in blanks, and the same folder in transformers")
     fill_blanks(twins["ALBERT"] / "model")
-    console.print(f"largest difference of any logit: {compare_with_transformers(twins['ALBERT'] / 'model'):.1e}")
+    difference = compare_with_transformers(twins["ALBERT"] / "model")
+    console.print(
+        f"transformers opens the same folder, and no logit differs from LiteBERT's by more than {difference:.1e}"
+    )
 
     console.rule("5. a task, with the pre-training and without")
     write_task(out / "kinds")
@@ -275,16 +282,18 @@ def main() -> None:
 
     (out / OPTIONS).unlink()  # the next one measures everything again
     console.rule(f"made in {(time.monotonic() - start) / 60:.1f} minutes")
+    scores = {name: read_json(run / "scores.json")["test"]["accuracy"] for name, run in tuned.items()}
     print_table(
         [
             {
                 "what a docstring describes, test accuracy": name,
-                **{key: f"{scores[key]:.1f}" for key in ("median", "lowest", "highest")},
+                **{key: f"{found[key]:.1f}" for key in ("median", "lowest", "highest")},
             }
-            for name, run in tuned.items()
-            for scores in [read_json(run / "scores.json")["test"]["accuracy"]]
+            for name, found in scores.items()
         ]
     )
+    if scores["pre-trained"]["median"] <= scores["random weights"]["median"]:
+        console.print("the pre-training did not help here: it was too short for it")
     console.print(f"{out}/  text.txt, vocab/, corpus/, albert/ and bert/ (config, metrics, model), kinds*/ (the task)")
     console.print(f"{out}/  report.html: open it in a browser; curves.png, layers.png")
     example = f'litebert fill-mask {twins["ALBERT"]}/model "Return the [MASK] of the list."'

@@ -38,6 +38,11 @@ ADVICE = {
     errno.EROFS: "choose a path that can be written",
 }
 """What to do about an error of the system, by its number."""
+AFTER_INTERRUPTION = {
+    "corpus": "; run the same command to go on",
+    "vocab": "; the same command begins anew",
+    "study": "; run the same command to go on",
+}
 OUT_OF_MEMORY = ("allocate memory", "out of memory", "Storage size calculation overflowed")
 """How torch says so, on a processor, on a GPU, and of more than there can be."""
 REWORDED = {
@@ -85,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("litebert: stopped by SIGTERM", file=sys.stderr)
         leave(143, is_ours=arguments is None)
     except KeyboardInterrupt:
-        print("litebert: interrupted", file=sys.stderr)
+        print(f"litebert: interrupted{AFTER_INTERRUPTION.get(name, '')}", file=sys.stderr)
         leave(130, is_ours=arguments is None)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()

@@ -69,11 +69,16 @@ def read_given(arguments: Sequence[str]) -> dict[str, str]:
     return given
 
 
+def holds(file: Path, key: str) -> bool:
+    """Whether a run's config is of the kind that has this key; one of another kind is refused when it is opened."""
+    return file.exists() and key in read_json(file)
+
+
 def find_settings(arguments: Sequence[str]) -> PretrainConfig:
     """What the arguments of a command begin with: a --config, the recipe of a --preset, or what the --run has been."""
     given = read_given(arguments)
     stored = Path(given.get("--run", ""), "config.json")
-    if "--config" not in given and ("--preset" in given or "--run" not in given or not stored.exists()):
+    if "--config" not in given and ("--preset" in given or "--run" not in given or not holds(stored, "preset")):
         return find_recipe(given.get("--preset", "albert-base"))
     settings = read_config(PretrainConfig, Path(given.get("--config", stored)))
     if "--config" in given:
@@ -164,7 +169,7 @@ def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
     named, or suits the width of the model."""
     given = read_given(arguments)
     stored = Path(given.get("--run", ""), "config.json")
-    if "--config" not in given and "--task" not in given and "--run" in given and stored.exists():
+    if "--config" not in given and "--task" not in given and "--run" in given and holds(stored, "task"):
         return read_config(FinetuneConfig, stored)
     if "--config" in given:
         require("--recipe" not in given, "--recipe and --config each say all settings; give one of them")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LENGTHS = (128, 512)
 NUM_ON_PAGE = 20
+FEW_DOCUMENTS = 10
+MUCH_UNKNOWN = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +138,8 @@ def build(options: Options) -> None:
         )
     seconds = time.perf_counter() - start
     summary = summarize([index])
+    if part.total == 1:
+        warn_of_oddities(summary, config.dev_share)
     if options.json:
         print_json(summary)
         return
@@ -143,6 +147,20 @@ def build(options: Options) -> None:
     print(f"{options.out}: built in {seconds:,.1f} s")
     if part.total == 1:
         print(f"next: litebert corpus {shlex.quote(options.out)} --show 3")
+
+
+def warn_of_oddities(summary: dict[str, Any], dev_share: float) -> None:
+    """What a corpus can be built with, but hardly learned from."""
+    import logging
+
+    logger = logging.getLogger(__name__)
+    documents = summary["splits"]["dev"]["documents"]
+    if dev_share and documents < FEW_DOCUMENTS:
+        logger.warning("%d documents are held out, too few to measure a model on; build it with --dev 10%%", documents)
+    if summary["unknown_rate"] > MUCH_UNKNOWN:
+        logger.warning(
+            "%.1f %% of the tokens are unknown; is this the vocabulary of this text?", 100 * summary["unknown_rate"]
+        )
 
 
 def describe(options: Options) -> None:

@@ -41,6 +41,7 @@ def run(options: Options) -> None:
     from litebert.display import print_fields
     from litebert.pretraining.preparation import describe_run, prepare
     from litebert.pretraining.run import carry_out
+    from litebert.training.checkpoint import find_checkpoints, step_of
     from litebert.training.lock import hold
     from litebert.training.parallel import join_ranks
     from litebert.training.signals import end_stopped
@@ -55,11 +56,31 @@ def run(options: Options) -> None:
             print_fields(describe_run(prepared))
         if options.dry_run:
             return
-        outcome = carry_out(prepared, options.run, ranks)
         steps = prepared.training.schedule.steps
+        was_done = any(step_of(path) == steps for path in find_checkpoints(options.run / "checkpoints"))
+        outcome = carry_out(prepared, options.run, ranks)
         if ranks.is_first and outcome.stopped_by is None:
             skipped = f", {outcome.num_skipped:,} of them skipped" if outcome.num_skipped else ""
-            print(f"{options.run}/model: {steps:,} steps done{skipped}")
+            longer = f"; to train longer, begin another run with --init {options.run}/model"
+            print(f"{options.run}/model: {steps:,} steps done{skipped}{' before' + longer if was_done else ''}")
+            if not was_done:
+                warn_of_haste(options.run, prepared.config.minutes)
             print(f"next: litebert plot {options.run}")
     if outcome.stopped_by is not None:
         end_stopped(outcome.stopped_by, f" at step {outcome.step:,} of {steps:,} and saved", ranks.tell)
+
+
+def warn_of_haste(run: Path, minutes: float | None) -> None:
+    """Says so where a run was much shorter than it was told to be."""
+    import logging
+
+    from litebert.training.metrics import read_metrics
+
+    spent = read_metrics(run)[-1].get("seconds", 0.0) / 60
+    if minutes is not None and spent < 0.6 * minutes:
+        logging.getLogger(__name__).warning(
+            "done in %.1f of %g minutes: the machine was busier when steps were timed, before the first; begin another "
+            "--run for more",
+            spent,
+            minutes,
+        )

@@ -160,3 +160,4 @@ def print_report(report: dict[str, Any]) -> None:
     print_table([{"vocabulary": name.replace("_", " "), "number": value} for name, value in report.items()])
     print(" ".join(example))
     print(f"{folder}: trained in {seconds:,.1f} s")
+    print(f"next: litebert corpus TEXT --vocab {folder} --out CORPUS")

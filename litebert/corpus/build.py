@@ -228,6 +228,7 @@ def build_corpus(
     out, vocabulary = str(out), open_vocabulary(vocabulary_path)
     sources = [source for source in sources if not is_own(source.path, out)]
     require(sources, f"there is no text to build {out} from; name files or folders outside it")
+    check_place(out)
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
     place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
     if index.complete:
@@ -282,6 +283,13 @@ def encode_in_processes(
     finally:
         with uninterrupted():
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def check_place(out: str) -> None:
+    """Refuses the folder of a model or of a run."""
+    for name in ("model.safetensors", "pytorch_model.bin", "checkpoints"):
+        is_other = not files.is_url(out) and (files.local_path(out) / name).exists()
+        require(not is_other, f"{out} has a {name}: it is a model's or a run's; choose another --out")
 
 
 def is_own(path: str, out: str) -> bool:

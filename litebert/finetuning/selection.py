@@ -83,7 +83,7 @@ class Selection:
         if said is not None and said != self.find_stuck(step) and self.ranks.is_first:
             others = "or more warm-up steps" if self.retries else "more warm-up steps, or --retry-if-stuck"
             logger.warning(
-                "%s: nothing was learned but that; try a lower learning rate (5e-6 has freed large models), %s",
+                "%s: nothing was learned but that; try more steps, a lower rate (5e-6 has freed large models), %s",
                 said,
                 others,
             )

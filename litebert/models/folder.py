@@ -140,7 +140,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         if index.is_file():
             shards = sorted(set(read_json(index).get("weight_map", {}).values()))
             return {key: tensor for shard in shards for key, tensor in read_tensors(path / shard).items()}
-    raise UserError(f"{path} has no weights; it needs a {' or a '.join(WEIGHTS)}")
+    run = f"; this is a run's folder: name {path}/model" if (path / "model" / "config.json").exists() else ""
+    raise UserError(f"{path} has no weights; it needs a {' or a '.join(WEIGHTS)}{run}")
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:

@@ -103,7 +103,7 @@ def find_readable(pattern: str) -> list[Source]:
     readable = [Source(path, size) for path, size in found.items() if split_suffix(path)[0] in FORMATS]
     known = f"{' '.join(FORMATS)}, and all but .parquet also with {' '.join(DECOMPRESSORS)}"
     subject = f"{pattern} does not end" if len(found) == 1 else f"none of the {len(found)} files of {pattern} ends"
-    require(readable, f"{subject} in a known suffix ({known}); rename or convert it")
+    require(readable, f"{subject} in a known suffix ({known}); convert it to one of them")
     if passed := sorted(set(found) - {source.path for source in readable}):
         shown = ", ".join(Path(path).name for path in passed[:3]) + (", ..." if len(passed) > 3 else "")
         logger.warning(

@@ -44,6 +44,8 @@ def require_free(folder: Path, overwrite: bool) -> None:
         existing.is_dir() and os.access(existing, os.W_OK),
         f"{folder} cannot be written: {existing} is {problem}; choose another folder",
     )
+    weights = [name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
+    require(not weights, f"{folder} has a model ({' '.join(weights)}), which knows no other vocabulary; choose another")
     found = [name for name in VOCABULARY_FILES if (folder / name).exists()]
     require(
         overwrite or not found,

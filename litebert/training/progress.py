@@ -139,6 +139,6 @@ def describe(kind: str, values: dict[str, Any]) -> str:
         accuracy, low, high, shallow, majority = (
             values[f"{name}_{what}"] for what in ("accuracy", "low", "high", "shallow", "majority")
         )
-        beside = f"(shallow {shallow:.1%}, majority {majority:.1%})"
+        beside = f"(counting words {shallow:.1%}, majority {majority:.1%})"
         said.append(f"{name.replace('_', ' ')} {accuracy:.1%} [{low:.1%}, {high:.1%}] {beside}")
     return ", ".join(said)

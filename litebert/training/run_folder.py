@@ -18,6 +18,9 @@ from litebert.models.heads import Model
 from litebert.training.environment import describe_environment
 from litebert.training.parallel import Ranks
 
+OTHER_FOLDERS = {"index.json": "a corpus", "model.safetensors": "a model", "spiece.model": "a vocabulary"}
+"""What tells that a folder is none for a run."""
+
 
 def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config | None:
     """The config of the run that has begun there, of a kind that is known by a mark; nothing where none has."""
@@ -30,6 +33,8 @@ def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config
         f"{run} has {' and '.join(found)} but no config.json, so it is no run; restore it, or start a new --run",
     )
     if not has_begun:
+        for name, what in OTHER_FOLDERS.items():
+            require(not (run / name).exists(), f"{run} is {what} ({name} is there); give another --run")
         return None
     require(mark in read_json(stored), f"{run} is a run of another kind; start a new --run")
     return read_config(kind, stored)

@@ -1,4 +1,5 @@
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -200,3 +201,21 @@ def test_interrupting_says_so_in_one_sentence(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in said and "interrupted" in said
     assert not (tmp_path / "large" / "config.json").exists()
+
+
+def test_what_is_something_else_is_left_alone(
+    visited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(shutil.copytree(visited, tmp_path / "work"))
+    model = "demo/albert/model"
+    Path("demo/albert/config.json").write_text('{"preset": "albert-nano"}')
+    for command, said in (
+        (f"corpus books --vocab demo/vocab --out {model}", "has a model.safetensors: it is a model's or a run's"),
+        (f"vocab books --size 100 --overwrite --out {model}", "which knows no other vocabulary"),
+        ("pretrain --corpus demo/corpus --run demo/corpus --steps 1", "demo/corpus is a corpus (index.json is there)"),
+        ("pretrain --corpus demo/corpus --run demo/vocab --steps 1", "demo/vocab is a vocabulary"),
+        (f"finetune --data reviews --first review --label stars --init {model} --run demo/albert --steps 1",
+         "demo/albert is a run of another kind; start a new --run"),
+        ("inspect demo/albert", "this is a run's folder: name demo/albert/model"),
+    ):  # fmt: skip
+        assert said in refuse(capsys, *shlex.split(command)), command

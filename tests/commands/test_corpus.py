@@ -180,4 +180,4 @@ def test_an_interrupt_ends_all_processes_with_one_sentence(
     _, said = process.communicate(timeout=60)
     wait_for_group(process.pid)
     if seconds > 0.5:  # before, Python itself may still be starting
-        assert (process.returncode, said) == (130, "litebert: interrupted\n")
+        assert (process.returncode, said) == (130, "litebert: interrupted; run the same command to go on\n")

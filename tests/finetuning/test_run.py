@@ -387,7 +387,7 @@ def test_without_being_told_so_a_stuck_run_is_not_tried_again_but_says_so(
         scores = run_to_end(replace(stuck.config, retry_if_stuck=False), tmp_path / "run")
     assert scores["attempts"] == 1 and scores["steps"] == 6
     assert scores["stuck"] == "all 24 dev examples are given the label 'no'"
-    said = [line for line in caplog.messages if "nothing was learned but that; try a lower learning rate" in line]
+    said = [line for line in caplog.messages if "nothing was learned but that; try more steps" in line]
     assert len(said) == 1, "once, not at every evaluation"
 
 
