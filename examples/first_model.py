@@ -293,7 +293,7 @@ def main() -> None:
         ]
     )
     if scores["pre-trained"]["median"] <= scores["random weights"]["median"]:
-        console.print("the pre-training did not help here: it was too short for it")
+        console.print("the pre-training did not help here; with more --minutes it may")
     console.print(f"{out}/  text.txt, vocab/, corpus/, albert/ and bert/ (config, metrics, model), kinds*/ (the task)")
     console.print(f"{out}/  report.html: open it in a browser; curves.png, layers.png")
     example = f'litebert fill-mask {twins["ALBERT"]}/model "Return the [MASK] of the list."'

@@ -63,15 +63,15 @@ def run(options: Options) -> None:
             skipped = f", {outcome.num_skipped:,} of them skipped" if outcome.num_skipped else ""
             longer = f"; to train longer, begin another run with --init {options.run}/model"
             print(f"{options.run}/model: {steps:,} steps done{skipped}{' before' + longer if was_done else ''}")
-            if not was_done:
-                warn_of_haste(options.run, prepared.config.minutes)
+            if not was_done and options.settings.steps is None:
+                warn_of_haste(options.run, options.settings.minutes)
             print(f"next: litebert plot {options.run}")
     if outcome.stopped_by is not None:
         end_stopped(outcome.stopped_by, f" at step {outcome.step:,} of {steps:,} and saved", ranks.tell)
 
 
 def warn_of_haste(run: Path, minutes: float | None) -> None:
-    """Says so where a run was much shorter than it was told to be."""
+    """Says so where a run whose steps were to fill so many minutes was much shorter."""
     import logging
 
     from litebert.training.metrics import read_metrics

@@ -30,6 +30,7 @@ else:
 
 logger = logging.getLogger(__name__)
 
+Separated = Literal["blank-line", "file", "line"]
 HUB = "hub:"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_SIZE = 1 << 18
@@ -53,10 +54,6 @@ class EndlessDocumentError(Exception):
 
 # After these nothing more can be had from a file.
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError, EndlessDocumentError)
-
-
-Separated = Literal["blank-line", "file", "line"]
-"""What separates documents in a .txt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

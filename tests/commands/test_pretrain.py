@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from litebert.pretraining.pace import Pace
 from litebert.training.metrics import read_metrics
 from tests.commands.calls import refuse, run
 from tests.corpus.made import write_text_corpus
@@ -32,6 +33,18 @@ def test_it_says_what_it_does_and_what_to_do_next(capsys: Printed, corpus: Path,
     said = run(capsys, *arguments(corpus, tmp_path / "run"))
     assert "the paper's, scaled to this batch, is 5.5e-05" in said
     assert f"{tmp_path}/run/model: 6 steps done" in said and "next: litebert plot" in said
+
+
+def test_only_a_run_that_was_to_fill_its_minutes_and_did_not_says_so(
+    capsys: Printed, caplog: pytest.LogCaptureFixture, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(capsys, *arguments(corpus, tmp_path / "steps"))
+    assert "minutes" not in caplog.text
+    monkeypatch.setattr("litebert.pretraining.preparation.measure_pace", lambda *_: Pace(100.0, 0.0))
+    timed = [part for part in arguments(corpus, tmp_path / "minutes", "--minutes", "5") if part not in ("--steps", "6")]
+    assert "3 steps done" in run(capsys, *timed)
+    assert "of 5 minutes: the machine was busier when steps were timed" in caplog.text
+    assert "3 steps done before; to train longer" in run(capsys, *timed)
 
 
 def test_a_dry_run_writes_nothing(capsys: Printed, corpus: Path, tmp_path: Path) -> None:
