@@ -3,17 +3,16 @@
 The paper's numbers are for 4096 sequences on a TPU pod, and for its largest model; small models want others.
 """
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast, get_args
 
-from litebert.config import nearest, read_config, read_json, require
+from litebert.config import nearest, read_json, require
 from litebert.corpus.pairs import PairConfig
 from litebert.finetuning.config import FinetuneConfig, Recipe
 from litebert.presets import LADDER, find_preset
-from litebert.pretraining.config import PretrainConfig, unsettle
+from litebert.pretraining.config import PretrainConfig
 from litebert.tasks.task import Limits
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
@@ -58,34 +57,6 @@ def find_study(preset: str) -> PretrainConfig:
         pairs = replace(recipe.pairs, length=recipe.pairs.length // 2)
         recipe = replace(recipe, pairs=pairs, num_sequences=2 * recipe.num_sequences)
     return replace(recipe, minutes=None)
-
-
-def read_given(arguments: Sequence[str]) -> dict[str, str]:
-    """The options of a command line with their values, before anything is checked."""
-    given = {}
-    for option, value in itertools.pairwise([*arguments, ""]):
-        name, equals, text = option.partition("=")
-        given[name] = text if equals else value
-    return given
-
-
-def holds(file: Path, key: str) -> bool:
-    """Whether a run's config is of the kind that has this key; one of another kind is refused when it is opened."""
-    return file.exists() and key in read_json(file)
-
-
-def find_settings(arguments: Sequence[str]) -> PretrainConfig:
-    """What the arguments of a command begin with: a --config, the recipe of a --preset, or what the --run has been."""
-    given = read_given(arguments)
-    stored = Path(given.get("--run", ""), "config.json")
-    if "--config" not in given and ("--preset" in given or "--run" not in given or not holds(stored, "preset")):
-        return find_recipe(given.get("--preset", "albert-base"))
-    settings = read_config(PretrainConfig, Path(given.get("--config", stored)))
-    if "--config" in given:
-        settings = unsettle(settings)
-        if "--minutes" in given:  # its steps are those that fitted its own minutes
-            settings = replace(settings, steps=None, warmup_steps=None)
-    return settings
 
 
 class Setting(NamedTuple):
@@ -164,28 +135,9 @@ def choose_loop(task: str) -> LoopConfig:
     return LoopConfig(keep=1, evaluate_every=0 if task in (*PARAGRAPHS, *PASSAGES) else None)
 
 
-def find_finetuning(arguments: Sequence[str]) -> FinetuneConfig:
-    """What the arguments of litebert finetune begin with: what the --run has been, a --config, or the recipe that is
-    named, or suits the width of the model."""
-    given = read_given(arguments)
-    stored = Path(given.get("--run", ""), "config.json")
-    if "--config" not in given and "--task" not in given and "--run" in given and holds(stored, "task"):
-        return read_config(FinetuneConfig, stored)
-    if "--config" in given:
-        require("--recipe" not in given, "--recipe and --config each say all settings; give one of them")
-        settings = read_config(FinetuneConfig, Path(given["--config"]))
-    else:
-        settings = settle_recipe(given)
-    if "--epochs" in given and "--steps" not in given:
-        settings = replace(settings, steps=None, warmup_steps=None)
-    elif "--steps" in given:  # the warm-up was for other steps
-        settings = replace(settings, warmup_steps=None)
-    return settings
-
-
-def settle_recipe(given: Mapping[str, str]) -> FinetuneConfig:
-    """The recipe that is named, or suits the model."""
-    recipe, task = given.get("--recipe") or choose_recipe(given.get("--init", "")), given.get("--task", "text")
+def find_finetuning(task: str, init: str = "", recipe: str | None = None) -> FinetuneConfig:
+    """The recipe that is named, or suits the model that a run begins with."""
+    recipe = recipe or choose_recipe(init)
     require(recipe in get_args(Recipe), f"there is no recipe {recipe!r}{nearest(recipe, get_args(Recipe))}")
     return finetune_small(task) if recipe == "laptop" else finetune_as_in_paper(task, cast(Recipe, recipe))
 

@@ -27,7 +27,8 @@ ARROWS: dict[str, set[str]] = {
     "pretraining": {"config", "batch", "files", "text", "corpus", "models", "presets", "training"},
     "finetuning": {"config", "batch", "files", "text", "tasks", "models", "presets", "training"},
     "recipes": {"config", "corpus", "presets", "pretraining", "finetuning", "tasks", "training"},
-    # All of the above but the text itself.
+    "beginnings": {"config", "pretraining", "finetuning", "recipes"},
+    # All of the above but the text itself, and command lines.
     "studies": {"config", "batch", "files", "corpus", "models", "presets", "tasks"}
     | {"training", "pretraining", "finetuning", "recipes"},
 }

@@ -1,6 +1,5 @@
-"""The fine-tuning settings that a command begins with, against the paper's table."""
+"""What suits a task and a model in fine-tuning, against the paper's table."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from litebert.finetuning.config import FinetuneConfig
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import PRETRAINING, Model
-from litebert.pretraining.config import make_schedule, settle
-from litebert.recipes import find_finetuning, find_recipe, find_settings
+from litebert.recipes import find_finetuning
 
 # ALBERT's appendix, Table 14: rate, batch, dropout of the model and of the classifier, steps, warm-up, length.
 TABLE = {
@@ -48,7 +46,7 @@ def row_of(config: FinetuneConfig) -> tuple[float, ...]:
 
 @pytest.mark.parametrize("task", TABLE)
 def test_every_row_of_the_papers_table_is_a_recipe(task: str) -> None:
-    config = find_finetuning(["--task", task, "--recipe", "paper-v1"])
+    config = find_finetuning(task, recipe="paper-v1")
     assert (config.task, config.recipe) == (task, "paper-v1")
     assert row_of(config) == TABLE[task]
     assert (config.optimizer.optimizer, config.optimizer.layer_decay, config.optimizer.pooler_rate) == ("adamw", 1, 1)
@@ -56,48 +54,20 @@ def test_every_row_of_the_papers_table_is_a_recipe(task: str) -> None:
 
 @pytest.mark.parametrize("task", TABLE)
 def test_for_version_2_race_alone_differs(task: str) -> None:
-    config = find_finetuning(["--task", task, "--recipe", "paper-v2"])
+    config = find_finetuning(task, recipe="paper-v2")
     assert row_of(config) == (RACE_V2 if task == "race" else TABLE[task])
-    assert find_finetuning(["--task", task]) == config, "it is the recipe of an unknown model"
+    assert find_finetuning(task) == config, "it is the recipe of an unknown model"
 
 
 @pytest.mark.parametrize("part", ["race-middle", "race-high"])
 def test_parts_of_race_are_like_race(part: str) -> None:
-    assert row_of(find_finetuning(["--task", part, "--recipe=paper-v1"])) == TABLE["race"]
-    assert row_of(find_finetuning(["--task", part, "--recipe=paper-v2"])) == RACE_V2
-
-
-def test_epochs_and_steps_of_ones_own_take_the_place_of_the_recipes() -> None:
-    by_epochs = find_finetuning(["--task", "sst2", "--recipe", "paper-v2", "--epochs", "3"])
-    assert (by_epochs.steps, by_epochs.warmup_steps) == (None, None)
-    by_steps = find_finetuning(["--task", "sst2", "--recipe", "paper-v2", "--steps", "500"])
-    assert by_steps.warmup_steps is None
-
-
-def test_they_also_take_the_place_of_what_a_config_says(tmp_path: Path) -> None:
-    stored = tmp_path / "config.json"
-    stored.write_text(json.dumps(dataclasses.asdict(find_finetuning(["--task", "sst2", "--recipe", "paper-v2"]))))
-    by_epochs = find_finetuning(["--config", str(stored), "--epochs", "3"])
-    assert (by_epochs.steps, by_epochs.warmup_steps) == (None, None)
-    assert find_finetuning(["--config", str(stored), "--steps", "500"]).warmup_steps is None
-
-
-def test_of_a_config_what_followed_by_rule_follows_again(tmp_path: Path) -> None:
-    stored = tmp_path / "config.json"
-    settled = settle(paper := find_recipe("albert-base"), make_schedule(paper, None))
-    stored.write_text(json.dumps(dataclasses.asdict(settled)))
-    found = find_settings(["--config", str(stored), "--num-sequences", "64"])
-    assert (found.steps, found.learning_rate, found.warmup_steps) == (None, None, None)
-    given = dataclasses.replace(settled, steps=1000, learning_rate=1e-4)
-    stored.write_text(json.dumps(dataclasses.asdict(given)))
-    assert find_settings(["--config", str(stored)]) == given
-    timed = find_settings(["--config", str(stored), "--minutes", "3"])
-    assert (timed.steps, timed.learning_rate, timed.warmup_steps) == (None, 1e-4, None)
+    assert row_of(find_finetuning(part, recipe="paper-v1")) == TABLE["race"]
+    assert row_of(find_finetuning(part, recipe="paper-v2")) == RACE_V2
 
 
 def test_tasks_that_the_paper_lacks_take_epochs_and_leave_the_models_dropout() -> None:
     for task in ("text", "cmrc2018"):
-        config = find_finetuning(["--task", task, "--recipe", "paper-v1"])
+        config = find_finetuning(task, recipe="paper-v1")
         assert config.steps is None and config.warmup_steps is None and config.dropout is None
         assert (config.epochs, config.learning_rate) == (3, 2e-5)
 
@@ -118,27 +88,27 @@ def write_folder(folder: Path, **changes: object) -> str:
 @pytest.mark.parametrize("task", ["sst2", "squad2", "race", "text"])
 def test_a_narrow_model_gets_the_recipe_for_small_models(tmp_path: Path, sharing: str, task: str) -> None:
     narrow = write_folder(tmp_path, sharing=sharing)
-    config = find_finetuning(["--init", narrow, "--task", task])
+    config = find_finetuning(task, narrow)
     assert (config.recipe, config.task) == ("laptop", task)
     assert config.learning_rate > max(row[0] for row in TABLE.values()) and config.steps is None
 
 
 def test_a_narrow_model_of_google_gets_the_recipe_for_small_models() -> None:
     for init in (GOOGLE, GOOGLE / "model.ckpt-best", GOOGLE / "model.ckpt-best.index"):
-        assert find_finetuning(["--init", str(init), "--task", "rte"]).recipe == "laptop"
+        assert find_finetuning("rte", str(init)).recipe == "laptop"
 
 
 def test_a_wide_model_gets_the_papers_recipe(tmp_path: Path) -> None:
     wide = write_folder(tmp_path, hidden_size=768)
-    assert find_finetuning(["--init", wide, "--task", "rte"]) == find_finetuning(["--task=rte", "--recipe=paper-v2"])
+    assert find_finetuning("rte", wide) == find_finetuning("rte", recipe="paper-v2")
 
 
 def test_a_recipe_that_is_named_suits_any_model(tmp_path: Path) -> None:
     narrow = write_folder(tmp_path)
-    assert row_of(find_finetuning(["--init", narrow, "--task=rte", "--recipe=paper-v1"])) == TABLE["rte"]
-    assert find_finetuning(["--task", "rte", "--recipe", "laptop"]).recipe == "laptop"
+    assert row_of(find_finetuning("rte", narrow, "paper-v1")) == TABLE["rte"]
+    assert find_finetuning("rte", recipe="laptop").recipe == "laptop"
     with pytest.raises(UserError, match="there is no recipe 'paper_v1'.*'paper-v1'"):
-        find_finetuning(["--task", "rte", "--recipe", "paper_v1"])
+        find_finetuning("rte", recipe="paper_v1")
 
 
 @pytest.mark.parametrize(
@@ -146,14 +116,6 @@ def test_a_recipe_that_is_named_suits_any_model(tmp_path: Path) -> None:
 )
 def test_a_config_that_cannot_be_meant_is_left_to_those_who_open_the_model(tmp_path: Path, changes: dict) -> None:
     init = write_folder(tmp_path, **changes)
-    assert find_finetuning(["--init", init]).recipe == ("laptop" if "litebert" in changes else "paper-v2")
+    assert find_finetuning("text", init).recipe == ("laptop" if "litebert" in changes else "paper-v2")
     with pytest.raises(UserError, match="config.json says"):
         read_model(init)
-
-
-def test_what_a_run_has_been_and_a_config_come_back(tmp_path: Path) -> None:
-    config = dataclasses.replace(find_finetuning(["--task", "cola", "--recipe", "paper-v1"]), seed=7)
-    (tmp_path / "config.json").write_text(json.dumps(dataclasses.asdict(config)))
-    assert find_finetuning(["--run", str(tmp_path)]) == config
-    assert find_finetuning(["--run", "elsewhere", "--config", str(tmp_path / "config.json")]) == config
-    assert find_finetuning(["--run", str(tmp_path), "--task", "cola", "--recipe", "paper-v1"]).seed == 0

@@ -35,9 +35,9 @@ class Options:
 def find_default(arguments: list[str]) -> Options:
     import tyro
 
-    from litebert.recipes import find_finetuning
+    from litebert.beginnings import begin_finetuning
 
-    return Options(run=tyro.MISSING, settings=find_finetuning(arguments))
+    return Options(run=tyro.MISSING, settings=begin_finetuning(arguments))
 
 
 def run(options: Options) -> None:

@@ -32,9 +32,9 @@ class Options:
 
 
 def find_default(arguments: list[str]) -> Options:
-    from litebert.recipes import find_settings
+    from litebert.beginnings import begin_pretraining
 
-    return Options(settings=find_settings(arguments))
+    return Options(settings=begin_pretraining(arguments))
 
 
 def run(options: Options) -> None:

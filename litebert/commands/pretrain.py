@@ -29,9 +29,9 @@ class Options:
 def find_default(arguments: list[str]) -> Options:
     import tyro
 
-    from litebert.recipes import find_settings
+    from litebert.beginnings import begin_pretraining
 
-    return Options(run=tyro.MISSING, settings=find_settings(arguments))
+    return Options(run=tyro.MISSING, settings=begin_pretraining(arguments))
 
 
 def run(options: Options) -> None:

@@ -36,7 +36,8 @@ class Options:
 
 
 def find_default(arguments: list[str]) -> Options:
-    from litebert.recipes import find_study, read_given
+    from litebert.beginnings import read_given
+    from litebert.recipes import find_study
 
     return Options(settings=find_study(read_given(arguments).get("--preset", "albert-nano")))
 

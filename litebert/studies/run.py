@@ -22,7 +22,7 @@ from litebert.finetuning.run import finetune
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.run import pretrain
-from litebert.recipes import settle_recipe
+from litebert.recipes import find_finetuning
 from litebert.studies.config import StudyConfig
 from litebert.studies.plan import Plan, settle_plan
 from litebert.studies.questions import Questions
@@ -180,7 +180,7 @@ def finetune_all(
             continue
         init = str((run / "model").resolve())
         settings = replace(
-            settle_recipe({"--task": name, "--init": init}),
+            find_finetuning(name, init),
             data=data,
             init=init,
             seed=seed,
