@@ -57,12 +57,16 @@ def show_progress(title: str, total_bytes: int) -> Iterator[Callable[[int, int],
     That is how many bytes of the files have been read, of which the time left is computed, and how many bytes of text
     came of them, of which the speed is.
     """
+    if not sys.stderr.isatty():
+        yield lambda source_bytes, text_bytes: None
+        return
+
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     speed = TextColumn("{task.fields[megabytes]:,.0f} MB  {task.fields[speed]:.1f} MB/s")
     columns = (TextColumn(title), BarColumn(), speed, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("", total=total_bytes or None, megabytes=0.0, speed=0.0)
 
         def report(source_bytes: int, text_bytes: int) -> None:

@@ -35,7 +35,7 @@ from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, copy_vocabula
 
 logger = logging.getLogger(__name__)
 
-BLOCK_SIZE = 1 << 20
+BLOCK_SIZE = 1 << 19
 """Characters handed to a worker at a time."""
 NUM_AHEAD = 2
 """Blocks that lie ready for each worker, so that none waits."""
@@ -264,6 +264,8 @@ def encode_in_processes(
     ahead: deque[tuple[Work, Future[dict[Split, Block]]]] = deque()
     failure: UserError | None = None
     try:
+        with uninterrupted():
+            pool.submit(int)  # so that workers start while the first block is read
         try:
             for work in works:
                 with uninterrupted():
