@@ -9,7 +9,6 @@ sentences, encoding, hashing, writing. They take turns; medians over rounds are 
 size of any process of the command.
 """
 
-import contextlib
 import itertools
 import os
 import statistics
@@ -23,6 +22,7 @@ from typing import Annotated
 
 import sentencepiece
 import tyro
+from sides import find_children
 
 from litebert.display import print_table
 from litebert.text.documents import Reader, find_sources
@@ -89,10 +89,7 @@ def time_ours(options: Options) -> tuple[float, float]:
 
 def find_processes(number: int) -> list[int]:
     """A process and all that it and those started."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        children = map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split())
-        return [number, *itertools.chain.from_iterable(map(find_processes, children))]
-    return [number]
+    return [number, *itertools.chain.from_iterable(map(find_processes, find_children(number)))]
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ live in processes of their own and take turns; medians over rounds are reported,
 """
 
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -21,9 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
-from rich.table import Table
-from workers import start_worker
+from sides import begin, compare_speeds, show_speeds, start_worker, tell
 
 from litebert.finetuning.asking import ask
 from litebert.finetuning.evaluation import draw, head_of
@@ -185,40 +182,21 @@ def compare(task: str, data: Path, options: Options) -> dict[str, dict[str, floa
         for deed in ("train", "evaluate"):
             ours(deed), theirs(deed)
             turns = [(ours(deed)["speed"], theirs(deed)["speed"]) for _ in range(options.rounds)]
-            ratios = [mine / other for mine, other in turns]
-            figures[deed] = {
-                "litebert": statistics.median(mine for mine, _ in turns),
-                "transformers": statistics.median(other for _, other in turns),
-                "ratio": statistics.median(ratios),
-                "lowest": min(ratios),
-                "highest": max(ratios),
-            }
+            figures[deed] = compare_speeds(*zip(*turns, strict=True))
     return figures
 
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
-    table = Table("task", "", "transformers", "LiteBERT", "ratio (lowest to highest)")
-    results = {}
-    for task, data in {"sst2": options.sst2, "squad1": options.squad}.items():
-        if data is None:
-            continue
-        results[task] = compare(task, data, options)
-        for deed, figures in results[task].items():
-            table.add_row(
-                task,
-                deed,
-                f"{figures['transformers']:.1f}/s",
-                f"{figures['litebert']:.1f}/s",
-                f"{figures['ratio']:.2f} ({figures['lowest']:.2f} to {figures['highest']:.2f})",
-            )
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    given = {"sst2": options.sst2, "squad1": options.squad}
+    results = {task: compare(task, data, options) for task, data in given.items() if data is not None}
+    rows = [
+        {"task": task, "": deed, **show_speeds(figures, "samples/s", digits=1)}
+        for task, deeds in results.items()
+        for deed, figures in deeds.items()
+    ]
+    tell(rows, results, options.json)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        serve(*sys.argv[2:])
-    else:
-        main()
+    begin(main, serve)

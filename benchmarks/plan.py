@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
+from sides import tell
 
 
 @dataclass(frozen=True)
@@ -93,22 +92,20 @@ def measure(row: Row, corpus: Path) -> dict[str, float]:
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
-    table = Table("run", "memory, predicted", "measured", "ratio", "step, predicted", "measured", "ratio")
-    results = {}
-    for name in options.rows:
-        figures = results[name] = predict(ROWS[name], options.corpus) | measure(ROWS[name], options.corpus)
-        table.add_row(
-            name,
-            f"{figures['predicted_bytes'] / 1e6:,.0f} MB",
-            f"{figures['measured_bytes'] / 1e6:,.0f} MB",
-            f"{figures['predicted_bytes'] / figures['measured_bytes']:.2f}",
-            f"{figures['predicted_seconds']:.3f} s",
-            f"{figures['measured_seconds']:.3f} s",
-            f"{figures['predicted_seconds'] / figures['measured_seconds']:.2f}",
-        )
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    results = {name: predict(ROWS[name], options.corpus) | measure(ROWS[name], options.corpus) for name in options.rows}
+    rows = [
+        {
+            "run": name,
+            "memory, predicted": f"{figures['predicted_bytes'] / 1e6:,.0f} MB",
+            "memory, measured": f"{figures['measured_bytes'] / 1e6:,.0f} MB",
+            "ratio": f"{figures['predicted_bytes'] / figures['measured_bytes']:.2f}",
+            "step, predicted": f"{figures['predicted_seconds']:.3f} s",
+            "step, measured": f"{figures['measured_seconds']:.3f} s",
+            "ratio of seconds": f"{figures['predicted_seconds'] / figures['measured_seconds']:.2f}",
+        }
+        for name, figures in results.items()
+    ]
+    tell(rows, results, options.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ tokens a second.
 
 import itertools
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -22,9 +21,7 @@ from typing import Any
 
 import torch
 import tyro
-from rich.console import Console
-from rich.table import Table
-from workers import start_worker
+from sides import begin, compare_memory, compare_speeds, show_memory, show_speeds, start_worker, tell
 
 from litebert.corpus.baseline import restore
 from litebert.corpus.loader import Loader, open_mixture
@@ -156,41 +153,24 @@ def compare(preset: str, options: Options) -> dict[str, float]:
     ):
         ours("1"), theirs("1")
         turns = [(ours(str(options.seconds)), theirs(str(options.seconds))) for _ in range(options.rounds)]
-    ratios = [mine["speed"] / other["speed"] for mine, other in turns]
-    return {
-        "litebert": statistics.median(mine["speed"] for mine, _ in turns),
-        "transformers": statistics.median(other["speed"] for _, other in turns),
-        "ratio": statistics.median(ratios),
-        "lowest": min(ratios),
-        "highest": max(ratios),
-        "litebert_peak_gib": turns[-1][0]["peak"] / 2**30,
-        "transformers_peak_gib": turns[-1][1]["peak"] / 2**30,
-    }
+    ours_by_turns, theirs_by_turns = zip(*turns, strict=True)
+    speeds = ([turn["speed"] for turn in side] for side in (ours_by_turns, theirs_by_turns))
+    return compare_speeds(*speeds) | compare_memory(turns[-1][0]["peak"], turns[-1][1]["peak"])
 
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
-    table = Table("preset, sequences", "transformers", "LiteBERT", "ratio (lowest to highest)",
-                  "memory, theirs", "ours", "ratio")  # fmt: skip
-    results = {}
-    for preset in options.presets:
-        figures = results[preset] = compare(preset, options)
-        table.add_row(
-            f"{preset}, {make_config(preset, '').num_sequences} x {LENGTH}",
-            f"{figures['transformers']:,.0f} tok/s",
-            f"{figures['litebert']:,.0f} tok/s",
-            f"{figures['ratio']:.2f} ({figures['lowest']:.2f} to {figures['highest']:.2f})",
-            f"{figures['transformers_peak_gib']:.2f} GiB",
-            f"{figures['litebert_peak_gib']:.2f} GiB",
-            f"{figures['litebert_peak_gib'] / figures['transformers_peak_gib']:.2f}",
-        )
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    results = {preset: compare(preset, options) for preset in options.presets}
+    rows = [
+        {
+            "preset, sequences": f"{preset}, {make_config(preset, '').num_sequences} x {LENGTH}",
+            **show_speeds(figures, "tokens/s"),
+            **show_memory(figures),
+        }
+        for preset, figures in results.items()
+    ]
+    tell(rows, results, options.json)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        work(*sys.argv[2:])
-    else:
-        main()
+    begin(main, work)

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
+from sides import find_children
 
 from litebert.corpus.build import BuildConfig, build_corpus
+from litebert.display import print_table
 from litebert.text.documents import find_sources
 from litebert.training.checkpoint import load_checkpoint, verify_checkpoint
 from litebert.training.metrics import read_metrics
@@ -274,12 +274,6 @@ def ranks(bench: Bench, straight: Path, seconds: float) -> dict[str, Any]:
     return {"of": bench.options.rank_kills, "survived": survived, "note": f"{killed} killed, one restart allowed"}
 
 
-def find_children(pid: int) -> list[int]:
-    with contextlib.suppress(FileNotFoundError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
-
-
 PARTS: dict[str, Callable[[Bench, Path, float], dict[str, Any]]] = {
     "kills": kills, "chain": chain, "flips": flips, "sigterm": sigterm, "disk": disk, "ranks": ranks
 }  # fmt: skip
@@ -298,15 +292,21 @@ def run_parts(options: Options, folder: Path) -> Iterator[tuple[str, dict[str, A
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    table = Table("what happened", "times", "survived, bit for bit", "note")
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, result in run_parts(options, Path(folder)):
-            console.print(f"{name}: {result['survived']} of {result['of']}; {result['note']}", highlight=False)
+            print(f"{name}: {result['survived']} of {result['of']}; {result['note']}", flush=True)
             results[name] = result
-            table.add_row((PARTS[name].__doc__ or "").splitlines()[0], *map(str, result.values()))
-    console.print(table)
+    rows = [
+        {
+            "what happened": (PARTS[name].__doc__ or "").splitlines()[0],
+            "times": result["of"],
+            "survived, bit for bit": result["survived"],
+            "note": result["note"],
+        }
+        for name, result in results.items()
+    ]
+    print_table(rows)
     print(json.dumps(results))
     if any(result["survived"] < result["of"] for result in results.values()):
         sys.exit(1)

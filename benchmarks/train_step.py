@@ -21,9 +21,7 @@ from typing import Literal
 
 import torch
 import tyro
-from rich.console import Console
-from rich.table import Table
-from workers import start_worker
+from sides import begin, compare_memory, compare_speeds, show_memory, show_speeds, start_worker, tell
 
 from litebert.batch import Batch
 from litebert.models.encoder import Checkpointing, EncoderConfig
@@ -180,46 +178,31 @@ def compare(name: str, options: Options) -> dict[str, float]:
                 measured["litebert"].append(ours())
                 measured["transformers"].append(theirs())
     peak = statistics.median(peaks)
-    figures = {"padding": 1 - batch.num_tokens / (row.length * row.num_sequences), "gemm_gflops": peak / 1e9}
-    for side, steps in measured.items():
-        seconds = statistics.median(step["seconds"] for step in steps)
-        figures[f"{side}_tokens_per_second"] = batch.num_tokens / seconds
-        figures[f"{side}_share_of_peak"] = flops / seconds / peak
-        figures[f"{side}_peak_gib"] = steps[-1]["peak"] / 2**30
-    ratios = [b["seconds"] / a["seconds"] for a, b in zip(*measured.values(), strict=True)]
-    figures |= {"ratio": statistics.median(ratios), "ratio_low": min(ratios), "ratio_high": max(ratios)}
-    figures["memory_ratio"] = figures["litebert_peak_gib"] / figures["transformers_peak_gib"]
-    return figures
+    speeds = {side: [batch.num_tokens / step["seconds"] for step in steps] for side, steps in measured.items()}
+    figures = compare_speeds(speeds["litebert"], speeds["transformers"])
+    figures |= compare_memory(measured["litebert"][-1]["peak"], measured["transformers"][-1]["peak"])
+    figures |= {"padding": 1 - batch.num_tokens / (row.length * row.num_sequences), "gemm_gflops": peak / 1e9}
+    return figures | {f"{side}_share_of_peak": figures[side] * flops / batch.num_tokens / peak for side in SIDES}
 
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     torch.set_num_threads(options.threads)
-    table = Table("model, length", "padding", "GEMM peak", "transformers", "LiteBERT", "ratio (lowest to highest)",
-                  "of peak, theirs", "ours", "memory, theirs", "ours", "ratio")  # fmt: skip
-    results = {}
-    for name in options.rows:
-        figures = results[name] = compare(name, options)
-        table.add_row(
-            name,
-            f"{figures['padding']:.0%}",
-            f"{figures['gemm_gflops']:.0f} GFLOP/s",
-            f"{figures['transformers_tokens_per_second']:,.0f} tok/s",
-            f"{figures['litebert_tokens_per_second']:,.0f} tok/s",
-            f"{figures['ratio']:.2f} ({figures['ratio_low']:.2f} to {figures['ratio_high']:.2f})",
-            f"{figures['transformers_share_of_peak']:.2f}",
-            f"{figures['litebert_share_of_peak']:.2f}",
-            f"{figures['transformers_peak_gib']:.2f} GiB",
-            f"{figures['litebert_peak_gib']:.2f} GiB",
-            f"{figures['memory_ratio']:.2f}",
-        )
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    results = {name: compare(name, options) for name in options.rows}
+    rows = [
+        {
+            "model, length": name,
+            "padding": f"{figures['padding']:.0%}",
+            "GEMM peak": f"{figures['gemm_gflops']:.0f} GFLOP/s",
+            **show_speeds(figures, "tokens/s"),
+            "of peak, theirs": f"{figures['transformers_share_of_peak']:.2f}",
+            "of peak, ours": f"{figures['litebert_share_of_peak']:.2f}",
+            **show_memory(figures),
+        }
+        for name, figures in results.items()
+    ]
+    tell(rows, results, options.json)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        work(*sys.argv[2:])
-    else:
-        main()
+    begin(main, work)

@@ -1,6 +1,6 @@
 """The whole path in a few minutes, by the commands that one would type oneself.
 
-    python examples/first_model.py --minutes 2 --out demo
+    python examples/first_model.py --minutes 2.5 --out demo
 
 The text is Python's own documentation, which every installation has. A SentencePiece vocabulary is trained on it and a
 corpus of token shards built; an albert-nano learns to predict its masked words and the order of its sentences, and
@@ -31,7 +31,7 @@ from rich.console import Console
 
 import litebert
 from litebert.__main__ import main as run_litebert
-from litebert.batch import Batch
+from litebert.blanks import fill_blanks
 from litebert.config import read_json, write_json
 from litebert.corpus.shards import Corpus, open_corpus
 from litebert.display import print_table
@@ -66,7 +66,7 @@ class Options:
 
     out: Path = Path("demo")
     """Where to write text, vocabulary, corpus, models and the page; what another demo left there is replaced."""
-    minutes: float = 2.0
+    minutes: float = 2.5
     """How long to pre-train the ALBERT; its twin takes as many steps."""
     vocab_size: int = 2000
     length: int = 48
@@ -207,14 +207,11 @@ def compare_twins(runs: dict[str, Path], entropy: float) -> None:
         )
 
 
-def fill_blanks(folder: Path) -> None:
+def show_blanks(folder: Path) -> None:
     model, vocabulary = litebert.open_model(folder)
     for text in BLANKS:
-        ids = vocabulary.add_special(vocabulary.encode(text))
-        with torch.inference_mode():
-            logits_TV = model(Batch.pack([ids])).logits["masked_token"]
-        best = logits_TV[ids.index(vocabulary.special.mask)].softmax(-1).topk(4)
-        guesses = ", ".join(f"{vocabulary.piece(int(i)).strip('▁')} {p:.0%}" for p, i in zip(*best, strict=True))
+        (candidates,), _ = fill_blanks(model, vocabulary, vocabulary.encode(text), top=4)
+        guesses = "  ".join(f"{piece.strip('▁') or piece} ({share:.0%})" for piece, share in candidates)
         console.print(f"  {text.replace('[MASK]', '____'):50} {guesses}", highlight=False)
 
 
@@ -264,7 +261,7 @@ def main() -> None:
     call("plot", *twins.values(), "--out", out / "curves.png")
 
     console.rule("4. filling in blanks, and the same folder in transformers")
-    fill_blanks(twins["ALBERT"] / "model")
+    show_blanks(twins["ALBERT"] / "model")
     difference = compare_with_transformers(twins["ALBERT"] / "model")
     console.print(
         f"transformers opens the same folder, and no logit differs from LiteBERT's by more than {difference:.1e}"

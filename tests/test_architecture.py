@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "corpus": {"config", "batch", "files", "text"},
     "models": {"config", "batch", "protobuf"},
     "presets": {"config", "models"},
+    "blanks": {"batch", "models", "text"},
     "tasks": {"config", "batch", "files", "text"},
     "training": {"__version__", "config", "batch", "files", "models"},
     "pretraining": {"config", "batch", "files", "text", "corpus", "models", "presets", "training"},

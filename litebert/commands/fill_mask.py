@@ -26,10 +26,8 @@ class Options:
 
 
 def run(options: Options) -> None:
-    import torch
-
     import litebert
-    from litebert.batch import Batch
+    from litebert.blanks import fill_blanks
     from litebert.config import require
     from litebert.display import print_json, print_table
 
@@ -41,22 +39,11 @@ def run(options: Options) -> None:
         f"{options.model} has no masked-token head (its heads: {', '.join(model.head_configs) or 'none'})",
     )
     encode = vocabulary.look_up if options.pieces else vocabulary.encode
-    token_ids = vocabulary.add_special(encode(options.text))
-    masks = [place for place, token in enumerate(token_ids) if token == vocabulary.special.mask]
-    with torch.inference_mode():
-        logits_TV = model(Batch.pack([token_ids])).logits["masked_token"][:, : vocabulary.size]
-    best = logits_TV[masks].softmax(dim=-1).topk(min(options.top, vocabulary.size))
-    found = [
-        [{"piece": vocabulary.piece(token), "probability": share} for share, token in zip(*row, strict=True)]
-        for row in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-    ]
-    filled = list(token_ids)
-    for place, row in zip(masks, best.indices, strict=True):
-        filled[place] = int(row[0])
-    text = vocabulary.decode(filled[1:-1])
+    filled = fill_blanks(model, vocabulary, encode(options.text), options.top)
+    found = [[candidate._asdict() for candidate in candidates] for candidates in filled.candidates]
     if options.json:
-        print_json({"masks": found, "filled": text})
+        print_json({"masks": found, "filled": filled.text})
         return
     for number, candidates in enumerate(found, start=1):
         print_table(candidates, title=f"[MASK] {number} of {len(found)}")
-    print(text)
+    print(filled.text)

@@ -58,7 +58,12 @@ def run(options: Options) -> None:
     with join_ranks() as ranks, nullcontext() if options.dry_run else hold(options.run, ranks):
 
         def tell(prepared: Prepared) -> None:
-            if ranks.is_first and not options.json:
+            if not ranks.is_first or options.json:
+                return
+            if options.seeds > 1:
+                number = prepared.config.seed - options.settings.seed + 1
+                print(f"seed {prepared.config.seed}, {number} of {options.seeds}")
+            if prepared.config.seed == options.settings.seed:  # to the others the same is done
                 print_run(prepared)
 
         if options.seeds > 1 and not options.dry_run:

@@ -70,8 +70,8 @@ class Encoder:
         lengths: list[int] = []
         starts: list[bool] = []
         for sentence in sentences:
-            text, ids, begins = self.vocabulary.encode_with_offsets(sentence)
-            word_begins = set(word_starts(text))
+            ids, begins, _ = self.vocabulary.encode_spans(sentence)
+            word_begins = set(word_starts(sentence))
             tokens.extend(ids)
             lengths.append(len(ids))
             # A space's mark and the letter behind it begin at one place, and are of one word.

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from litebert.tasks.task import Predictions, Question
-from litebert.training.drawing import COLORS, GREY, save_figure
+from litebert.training.drawing import COLORS, GREY, make_figure, save_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 NUM_BINS = 10
@@ -41,13 +40,6 @@ def confidences(examples: Sequence[Any], predictions: Predictions) -> list[float
     return [max(predictions[example.id].probabilities) for example in examples]
 
 
-def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
-
-
 def draw_confusion(labels: Sequence[str], examples: Sequence[Any], predictions: Predictions) -> "Figure":
     """How many examples of each label were given each label; the shade is the share of the row."""
     numbers = {label: number for number, label in enumerate(labels)}
@@ -56,7 +48,8 @@ def draw_confusion(labels: Sequence[str], examples: Sequence[Any], predictions: 
         counts[numbers[example.label], numbers[predictions[example.id].answer]] += 1
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = max(3.2, 0.5 * len(labels) + 2)
-    figure, axes = new_figure(size + 0.6, size)
+    figure = make_figure(size + 0.6, size)
+    axes = figure.add_subplot()
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     for (row, column), count in np.ndenumerate(counts):
         color = "white" if shares[row, column] > 0.5 else "black"
@@ -72,7 +65,8 @@ def draw_calibration(right: Sequence[bool], confident: Sequence[float]) -> "Figu
     """The share that is right among answers of like confidence, beside the diagonal where both are the same."""
     bins = np.minimum((np.asarray(confident) * NUM_BINS).astype(int), NUM_BINS - 1)
     error = measure_calibration(right, confident)
-    figure, axes = new_figure(4.4, 3.8)
+    figure = make_figure(4.4, 3.8)
+    axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     for number in np.unique(bins):
         chosen = bins == number
@@ -97,7 +91,8 @@ def draw_numbers(examples: Sequence[Any], predictions: Predictions) -> "Figure":
     """Each prediction over what is true."""
     true = [example.label for example in examples]
     predicted = [predictions[example.id].answer for example in examples]
-    figure, axes = new_figure(4.2, 4.0)
+    figure = make_figure(4.2, 4.0)
+    axes = figure.add_subplot()
     ends = [min(true), max(true)]
     axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--")
     axes.plot(true, predicted, "o", color=COLORS[0], markersize=3, alpha=0.35, markeredgewidth=0)

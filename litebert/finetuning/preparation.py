@@ -23,7 +23,7 @@ from litebert.finetuning.evaluation import (
 )
 from litebert.finetuning.stuck import count_stuck, lower_rate
 from litebert.models.encoder import sharing_map
-from litebert.models.folder import find_folder, read_model
+from litebert.models.folder import complete_model, find_folder
 from litebert.models.heads import POOLED_KINDS, Model, make_head
 from litebert.presets import read_changes
 from litebert.tasks.classes import describe_balance
@@ -47,6 +47,8 @@ class Prepared(NamedTuple):
 
     config: FinetuneConfig
     asked: Finetuned
+    head: str
+    """Whether it is new."""
     samples: Sequence[Sample]
     """To learn from."""
     dev: Sequence[Split]
@@ -73,7 +75,7 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     train_examples = draw(given, config.train_examples)
     task = task.with_labels(question.labels)
     vocabulary = open_vocabulary(find_folder(Path(config.init)))
-    model = make_model(config, question)
+    model, head = make_model(config, question)
     stored = TaskFile(
         task=config.task, columns=config.columns, limits=config.limits, labels=question.labels, several=question.several
     )
@@ -92,7 +94,9 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     schedule = make_schedule(config, len(samples) // question.num_choices, rate)
     notes = [f"train: {note}" for note in encoded.notes]
     notes += [f"{split.name}: {note}" for split in dev for note in split.encoded.notes]
-    return Prepared(config, asked, samples, dev, schedule, data, notes, describe_balance(train_examples, question))
+    return Prepared(
+        config, asked, head, samples, dev, schedule, data, notes, describe_balance(train_examples, question)
+    )
 
 
 def check_dev(task: Task, dev: Sequence[Split], train_examples: Sequence[Any], data: str) -> None:
@@ -140,26 +144,26 @@ def agree_with_run(config: FinetuneConfig, run: Path, ranks: Ranks) -> FinetuneC
     return replace(before, **{name: getattr(config, name) for name in FREE})
 
 
-def make_model(config: FinetuneConfig, question: Question) -> Model:
-    """The folder's encoder under a new head; one that was fine-tuned for the same task keeps its own."""
+def make_model(config: FinetuneConfig, question: Question) -> tuple[Model, str]:
+    """The folder's encoder under a new head; one that was fine-tuned for the same task keeps its own. And which."""
     torch.manual_seed(config.seed)
     head = head_of(question, config.classifier_dropout)
     dropout = {} if config.dropout is None else dict.fromkeys(("hidden_dropout", "attention_dropout"), config.dropout)
-    model = read_model(config.init, heads=[head], **(dropout | read_changes(config.encoder)))
+    model, made = complete_model(config.init, heads=[head], **(dropout | read_changes(config.encoder)))
     before = read_task_file(find_folder(Path(config.init)))
-    if before is not None and not config.scratch:
-        is_same = (before.task, before.columns, before.labels) == (config.task, config.columns, question.labels)
-        made = "goes on" if is_same else "is made new, with random weights"
-        logger.warning("%s was fine-tuned for %s; its head %s", config.init, before.task, made)
-        if not is_same:
-            model.heads[head.kind] = make_head(model.config, head)
+    asked = (config.task, config.columns, question.labels)
+    is_other = before is not None and (before.task, before.columns, before.labels) != asked
+    is_new = f"heads.{head.kind}" in made or is_other or config.scratch
+    if is_other:
+        model.heads[head.kind] = make_head(model.config, head)
     if config.scratch:
         torch.manual_seed(config.seed)
         model = Model(model.config, [head])
     if question.kind not in POOLED_KINDS:
         model.pooler = None  # nothing reads it, and transformers' classes for such heads have none
     freeze(model, config.freeze)
-    return model
+    origin = "" if before is None else f"; {config.init} was fine-tuned for {before.task}"
+    return model, f"{'new, with random weights' if is_new else 'goes on as it is'}{origin}"
 
 
 def freeze(model: Model, what: str) -> None:
@@ -203,6 +207,7 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
         "task": f"{config.task}: {asked.question.kind.replace('_', ' ')}"
         + (f" of {len(asked.question.labels)}" if asked.question.labels else ""),
         "model": f"{config.init}{', weights at random' if config.scratch else ''}: {trained:,} parameters to train",
+        "head": prepared.head,
         "data": f"{questions:,} to learn from, "
         + ", ".join(f"{len(split.examples):,} in {split.name}" for split in prepared.dev),
         "steps": f"{schedule.steps:,} of {config.num_examples}: {schedule.steps * config.num_examples / questions:.2g} "

@@ -44,6 +44,16 @@ def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **ch
     The model comes in evaluation mode, as from transformers; call `train()` before training it.
     `changes` go to the encoder's config, for folders known to be wrong: `read_model(path, activation="gelu_tanh")`.
     """
+    model, made = complete_model(path, heads, **changes)
+    for part in made:
+        logger.warning("%s has no %s that fits; it is made new, with random weights", path, part)
+    return model
+
+
+def complete_model(
+    path: str | Path, heads: Iterable[HeadConfig] | None = None, **changes: Any
+) -> tuple[Model, list[str]]:
+    """The same without a word, and which of its parts were made new."""
     stored = read_stored(Path(path))
     family = find_family(stored.config, stored.tensors)
     config = override(read_encoder_config(stored.config, family, by_google=stored.by_google), changes)
@@ -55,12 +65,13 @@ def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **ch
     model = make_skeleton(config, held, pooler=has_pooler(tensors))
     names = name_tensors(family, config, model.state_dict(), stored.config.get("inner_group_num", 1))
     check_tensors(stored.path, tensors, to_folder(model.state_dict(), names))
-    state = from_folder(tensors, names)
+    state, made = from_folder(tensors, names), dict[str, nn.Module]()
     if wanted != held:
         model = make_skeleton(config, wanted, pooler="pooler.weight" in state)
-        state = exchange_heads(state, held, model, stored.path)
-    model.load_state_dict(state, assign=True)
-    return model.eval()
+        made = make_missing(model, held, state)
+    new = {f"{part}.{name}": tensor for part, module in made.items() for name, tensor in module.state_dict().items()}
+    model.load_state_dict({name: (new if name in new else state)[name] for name in model.state_dict()}, assign=True)
+    return model.eval(), list(made)
 
 
 def write_model(model: Model, path: str | Path) -> None:
@@ -219,16 +230,14 @@ def enumerate_names(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def exchange_heads(state: dict[str, Tensor], held: list[HeadConfig], model: Model, path: Path) -> dict[str, Tensor]:
-    """The state of `model`: what the folder holds of it, and new weights for the rest, which is said."""
+def make_missing(model: Model, held: list[HeadConfig], state: Mapping[str, Tensor]) -> dict[str, nn.Module]:
+    """The parts of `model` that a folder does not hold, with new weights: other heads, or the same of other classes."""
     classes = {head.kind: (head.num_classes, head.labels) for head in held}
-    kept = [kind for kind, head in model.head_configs.items() if classes.get(kind) == (head.num_classes, head.labels)]
-    new: dict[str, nn.Module] = {
-        f"heads.{kind}": make_head(model.config, head) for kind, head in model.head_configs.items() if kind not in kept
+    made: dict[str, nn.Module] = {
+        f"heads.{kind}": make_head(model.config, head)
+        for kind, head in model.head_configs.items()
+        if classes.get(kind) != (head.num_classes, head.labels)
     }
     if model.pooler is not None and "pooler.weight" not in state:
-        new["pooler"] = make_pooler(model.config)
-    for part in new:
-        logger.warning("%s has no %s that fits; it is made new, with random weights", path, part)
-    made = {f"{part}.{name}": tensor for part, module in new.items() for name, tensor in module.state_dict().items()}
-    return {name: made[name] if name in made else state[name] for name in model.state_dict()}
+        made["pooler"] = make_pooler(model.config)
+    return made

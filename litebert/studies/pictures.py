@@ -6,17 +6,11 @@ from typing import TYPE_CHECKING
 from litebert.studies.layers import Layers
 from litebert.studies.results import Result, estimate, gather
 from litebert.studies.study import MEASURES
-from litebert.training.drawing import GRID, choose_colors
+from litebert.training.drawing import GRID, choose_colors, make_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-def make_figure(width: float, height: float) -> "Figure":
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained", dpi=130)
 
 
 def dress(axes: "Axes") -> None:

@@ -172,10 +172,9 @@ def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
     """What was last measured, curves, and layers where the run is done and its corpus still there."""
     runs = [Run(name, read_metrics(folder)) for folder, name in names.items()]
     rows = [{"": run.name, **last_values(run.metrics)} for run in runs]
-    keys = list(dict.fromkeys(key for row in rows for key in row))
     layers = {name: measured for folder, name in names.items() if (measured := find_layers(folder)) is not None}
     return [
-        to_table([{key: row.get(key, "-") for key in keys} for row in rows], "As last evaluated."),
+        to_table(rows, "As last evaluated."),
         to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."),
         *([to_figure(draw_layers(layers), LAYERS_CAPTION)] if layers else []),
     ]
@@ -208,13 +207,11 @@ def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
         }
         begun = "random weights" if config["scratch"] else config["init"]
         rows.append({"": name, "task": config["task"], "begun with": begun, "best at step": scores["step"], **found})
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    caption = "Of each run the model that is best on dev."
     curves: dict[str, list[Run]] = {}
     for row, folder in zip(rows, names, strict=True):
         curves.setdefault(row["task"], []).append(Run(row[""], read_metrics(folder)))
     return [
-        to_table([{key: row.get(key, "-") for key in keys} for row in rows], caption),
+        to_table(rows, "Of each run the model that is best on dev."),
         *(to_figure(draw_tuning(runs), f"{task}: in training, and on dev.") for task, runs in curves.items()),
     ]
 
@@ -264,11 +261,14 @@ def fold(summary: str, content: str) -> list[str]:
 
 
 def to_table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> str:
+    """Of all columns that any row has."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+
     def cells(values: Iterable[Any], kind: str) -> str:
         return "".join(f"<{kind}>{html.escape(to_text(value))}</{kind}>" for value in values)
 
-    head = f"<thead><tr>{cells(rows[0], 'th')}</tr></thead>"
-    body = "".join(f"<tr>{cells(row.values(), 'td')}</tr>" for row in rows)
+    head = f"<thead><tr>{cells(columns, 'th')}</tr></thead>"
+    body = "".join(f"<tr>{cells((row.get(column, '-') for column in columns), 'td')}</tr>" for row in rows)
     named = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f'<div class="scroll"><table>{named}{head}<tbody>{body}</tbody></table></div>'
 

@@ -51,39 +51,25 @@ def score_squad1(gold: Answers, predicted: Mapping[str, str]) -> dict[str, float
     )
 
 
-def score_squad2(
-    gold: Answers,
-    predicted: Mapping[str, str],
-    no_answer: Mapping[str, float] | None = None,
-    threshold: float = math.inf,
-) -> dict[str, float]:
-    """What `score_squad1` gives, and the same for questions with an answer (`HasAns_`) and those without (`NoAns_`).
-
-    With `no_answer`, which says how much speaks against there being an answer, a question for which it is above the
-    threshold counts as not answered, and what `find_best_thresholds` finds is given too.
-    """
+def score_squad2(gold: Answers, predicted: Mapping[str, str]) -> dict[str, float]:
+    """What `score_squad1` gives, and the same for questions with an answer (`HasAns_`) and those without (`NoAns_`)."""
     scores = score_questions(gold, predicted)
-    best: dict[str, float] = {}
-    if no_answer is not None:
-        best = find_best_thresholds(gold, predicted, no_answer)
-        scores = {
-            question: withhold_answer(gold[question])
-            if question in predicted and no_answer[question] > threshold
-            else score
-            for question, score in scores.items()
-        }
     result = summarize(scores.values())
     for name, has_answer in (("HasAns", True), ("NoAns", False)):
         group = [scores[question] for question, answers in gold.items() if bool(answers) is has_answer]
         result |= {f"{name}_{key}": value for key, value in summarize(group).items()} if group else {}
-    return result | best
+    return result
 
 
 def find_best_thresholds(
     gold: Answers, predicted: Mapping[str, str], no_answer: Mapping[str, float]
 ) -> dict[str, float]:
     """The best scores of SQuAD 2.0 that a threshold of `no_answer` can give, and those thresholds: `best_exact`,
-    `best_exact_thresh`, `best_f1` and `best_f1_thresh`. Answers that another threshold has emptied stay empty."""
+    `best_exact_thresh`, `best_f1` and `best_f1_thresh`.
+
+    `no_answer` says how much speaks against there being an answer: above the threshold there is none. Answers that
+    another threshold has emptied stay empty.
+    """
     missing = next((question for question in gold if question in predicted and question not in no_answer), None)
     require(missing is None, f"question {missing} has a prediction but no no-answer score; give one for each")
     scores = score_questions(gold, predicted)
@@ -154,11 +140,6 @@ def score_answer_or_none(answers: Sequence[str], predicted: str) -> AnswerScore:
         return score_answer(rights, predicted)
     silence = 100.0 * (not normalize_answer(predicted))
     return AnswerScore(silence, silence)
-
-
-def withhold_answer(answers: Sequence[str]) -> AnswerScore:
-    """The score of saying that there is no answer."""
-    return WRONG if answers else AnswerScore(100.0, 100.0)
 
 
 def normalize_answer(text: str) -> str:

@@ -44,9 +44,6 @@ class Encoder(Protocol):
     def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
         """The ids of all texts, end to end, and how many belong to each."""
 
-    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
-        """The text as it is counted, its ids, and the place of each one's first visible character."""
-
     def encode_spans(self, text: str) -> Spans:
         """The ids of `encode_many`, and the characters of the text, as it was written, that each stands for."""
 
@@ -138,11 +135,6 @@ class SentencePieceEncoder:
             texts = [self.prepare(text.decode()).encode() for text in texts]
         return self.processor.encode(texts, num_threads=1)
 
-    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
-        text = make_valid(self.prepare(text) if self.prepare else text)
-        found = self.processor.encode(text, return_type="offset_mapping")
-        return text, found["ids"], [skip_spaces(text, begin, end) for begin, end in found["offsets"]]
-
     def encode_spans(self, text: str) -> Spans:
         """By words as in `encode_many`, so that both cut alike."""
         text = make_valid(text)
@@ -197,11 +189,6 @@ class TokenizersEncoder:
         found = self.tokenizer.encode_batch_fast([make_valid(text) for text in texts], add_special_tokens=False)
         return join([encoding.ids for encoding in found], len(self.pieces))
 
-    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
-        text = make_valid(text)
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
-        return text, encoding.ids, [skip_spaces(text, begin, end) for begin, end in encoding.offsets]
-
     def encode_spans(self, text: str) -> Spans:
         text = make_valid(text)
         encoding = self.tokenizer.encode(text, add_special_tokens=False)
@@ -255,11 +242,6 @@ def starts_unit(piece: str) -> bool:
     if category.startswith("L"):
         return unicodedata.name(first, "").startswith(UNSPACED)
     return not category.startswith("M") and first != "\N{REPLACEMENT CHARACTER}"
-
-
-def skip_spaces(text: str, begin: int, end: int) -> int:
-    """The first visible character from `begin` on."""
-    return end - len(text[begin:end].lstrip())
 
 
 def make_valid(text: str) -> str:

@@ -104,10 +104,6 @@ class Vocabulary:
         what a corpus quotes must not become a mark."""
         return self.encoder.encode_many(texts)
 
-    def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
-        """The text as it was counted, its ids, and the place in it of each one's first visible character."""
-        return self.encoder.encode_with_offsets(text)
-
     def encode_spans(self, text: str) -> Spans:
         """The ids of a text as from `encode_many`, and which of its characters, as it was written, each stands for."""
         return self.encoder.encode_spans(text)

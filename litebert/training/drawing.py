@@ -22,6 +22,13 @@ INK = "#333333"
 GRID = "#E6E6E6"
 
 
+def make_figure(width: float, height: float) -> "Figure":
+    """An empty picture of so many inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", dpi=130)
+
+
 def save_figure(figure: "Figure", path: str | Path) -> None:
     """Writes a picture whole or not at all, of the kind that its name says."""
     drawn = io.BytesIO()

@@ -19,7 +19,7 @@ from litebert.training.curves import (
     read_curve,
     read_points,
 )
-from litebert.training.drawing import GREY, GRID, INK, choose_colors
+from litebert.training.drawing import GREY, GRID, INK, choose_colors, make_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,14 +43,12 @@ class Event(NamedTuple):
 
 def draw_runs(runs: Sequence[Run], *, x: XAxis = "step", smooth: float = 0.9, keys: Sequence[str] = ()) -> "Figure":
     """A panel for each of `keys`, or for all that people ask for first and any of the runs has."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     panels = choose_panels(runs, keys)
     columns = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}.get(len(panels), 4)
     rows = -(-len(panels) // columns)
     size = (7.5, 5.0) if len(panels) == 1 else (4.4 * columns, 3.2 * rows + 0.7)
-    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08), dpi=130)
+    figure = make_figure(*size)
+    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.08)
     colors = choose_colors(len(runs))
     end = find_end(runs, x)
     events = find_events(runs, colors, x)

@@ -13,9 +13,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from litebert.training.loop import Watcher
 from litebert.training.metrics import SO_FAR, MetricsWriter
 
-"""What every line of a run's metrics says of how far it has come."""
 QUIET_SECONDS = 30
 """How often training says something where there is no terminal."""
+
+QUESTIONS = {
+    "sop": "sentence order",
+    "sop_document": "in whole documents",
+    "sop_paragraph": "in paragraphs",
+    "nsp": "next sentence",
+}
+"""What held-out pairs are asked, in words; sentence order also in windows of the other kind."""
 
 Work = Callable[[int], float]
 """How much work the first so many steps of a run are, in any unit."""
@@ -127,18 +134,18 @@ def describe_step(values: dict[str, Any]) -> str:
 
 
 def describe(kind: str, values: dict[str, Any]) -> str:
-    """An evaluation, each accuracy with its interval and what it is to be seen beside; or an event."""
+    """An evaluation, each share of pairs with its 95 % interval and what counting words tells; or an event."""
     if kind == "event":
         return values["message"]
     if "masked_token_loss" not in values:
         return ", ".join(
             f"{name.replace('_', ' ')} {value:.2f}" for name, value in values.items() if name not in SO_FAR
         )
-    said = [f"held out: loss {values['masked_token_loss']:.3f}, masked tokens {values['masked_token_accuracy']:.1%}"]
-    for name in (key.removesuffix("_low") for key in values if key.endswith("_low")):
-        accuracy, low, high, shallow, majority = (
-            values[f"{name}_{what}"] for what in ("accuracy", "low", "high", "shallow", "majority")
-        )
-        beside = f"(counting words {shallow:.1%}, majority {majority:.1%})"
-        said.append(f"{name.replace('_', ' ')} {accuracy:.1%} [{low:.1%}, {high:.1%}] {beside}")
+    said = [f"held out: loss {values['masked_token_loss']:.3f}", f"masked tokens {values['masked_token_accuracy']:.1%}"]
+    baseline = "counting words "  # named once, of the first
+    for name, question in QUESTIONS.items():
+        if f"{name}_accuracy" in values:
+            share, low, high, shallow = (values[f"{name}_{what}"] for what in ("accuracy", "low", "high", "shallow"))
+            said.append(f"{question} {share:.1%} [{100 * low:.0f} to {100 * high:.0f}] ({baseline}{shallow:.0%})")
+            baseline = ""
     return ", ".join(said)

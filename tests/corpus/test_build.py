@@ -16,6 +16,7 @@ from litebert.corpus.index import Index, add_statistics
 from litebert.corpus.seen import Seen
 from litebert.corpus.shards import Corpus, find_indexes, open_corpus
 from litebert.text.documents import find_sources
+from litebert.text.offsets import Spans
 from litebert.text.sentences import split_document
 from litebert.text.vocabulary import open_vocabulary
 
@@ -430,8 +431,8 @@ def test_the_mark_of_a_space_is_of_the_word_behind_it(monkeypatch: pytest.Monkey
         def encode_many(self, _: list[str]) -> list[np.ndarray]:
             return [np.zeros(0, np.uint16)]
 
-        def encode_with_offsets(self, text: str) -> tuple[str, list[int], list[int]]:
-            return text, [1, 2, 3, 1, 4], [0, 0, 3, 7, 7]
+        def encode_spans(self, _: str) -> Spans:
+            return Spans([1, 2, 3, 1, 4], [0, 0, 3, 7, 7], [0, 3, 6, 7, 8])
 
     encoder = encode.Encoder(Marked(), "jieba")  # type: ignore[arg-type]
     assert encoder.encode_words(["secret 是"])[2].tolist() == [True, False, False, True, False]

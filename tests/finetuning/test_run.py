@@ -306,14 +306,21 @@ def test_a_model_that_was_fine_tuned_for_the_same_labels_keeps_its_head(
     finished: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config, run, _ = finished("label")
-    same = prepare(replace(config, init=str(run / "model")), tmp_path / "run", Ranks()).asked.model
+    same = prepare(replace(config, init=str(run / "model")), tmp_path / "run", Ranks())
     for name, tensor in read_model(run / "model").state_dict().items():
-        assert torch.equal(same.state_dict()[name], tensor)
-    assert "made new" not in caplog.text
+        assert torch.equal(same.asked.model.state_dict()[name], tensor)
+    assert describe_run(same)["head"] == f"goes on as it is; {run}/model was fine-tuned for text"
+    scratch = prepare(replace(config, init=str(run / "model"), scratch=True), tmp_path / "run", Ranks())
     other = make_config("several", write_data("several", tmp_path / "data"), run / "model")
     with caplog.at_level(logging.WARNING):
-        prepare(other, tmp_path / "run", Ranks())
-    assert "has no heads.classes that fits; it is made new, with random weights" in caplog.text
+        for prepared in (scratch, prepare(other, tmp_path / "run", Ranks())):
+            assert describe_run(prepared)["head"] == f"new, with random weights; {run}/model was fine-tuned for text"
+    assert not caplog.text, "a new head is the rule, and no reason to warn"
+
+
+def test_a_model_that_was_only_pre_trained_gets_a_new_head(tmp_path: Path, start: Path) -> None:
+    prepared = prepare(make_config("label", write_data("label", tmp_path / "data"), start), tmp_path / "run", Ranks())
+    assert describe_run(prepared)["head"] == "new, with random weights"
 
 
 def write_stubborn(folder: Path) -> Path:

@@ -123,17 +123,21 @@ def test_questions_with_and_without_an_answer_are_scored_together_and_apart() ->
 def test_a_missing_prediction_is_wrong_also_where_there_is_no_answer() -> None:
     assert score_squad1({"q1": ["fox"], "q2": ["dog"]}, {"q2": "dog"}) == {"exact": 50.0, "f1": 50.0, "total": 2}
     assert score_squad2(GOLD, {"q4": ""})["exact"] == 25.0
-    scores = score_squad2(GOLD, {"q4": "fox"}, {"q4": 0.5}, threshold=0.0)
-    assert scores["exact"] == scores["best_exact"] == 25.0 and scores["NoAns_exact"] == 50.0
+    assert score_squad2(GOLD, {"q4": ""})["NoAns_exact"] == 50.0
+    assert find_best_thresholds(GOLD, {"q4": "fox"}, {"q4": 0.5})["best_exact"] == 25.0
     assert score_cmrc({"q1": ["狐"], "q2": ["狗"]}, {"q2": "狗"})["exact"] == 50.0
+
+
+def silence(predicted: dict[str, str], no_answer: dict[str, float], threshold: float) -> dict[str, str]:
+    return {question: "" if no_answer[question] > threshold else text for question, text in predicted.items()}
 
 
 def test_above_the_threshold_nothing_is_answered() -> None:
     predicted = {"q1": "fox", "q2": "dog", "q3": "", "q4": "cat"}
     no_answer = {"q1": 0.1, "q2": 0.5, "q3": 0.6, "q4": 0.9}
-    assert score_squad2(GOLD, predicted, no_answer, threshold=0.5)["exact"] == 100.0
-    assert score_squad2(GOLD, predicted, no_answer, threshold=0.4)["HasAns_exact"] == 50.0
-    assert score_squad2(GOLD, predicted, no_answer)["NoAns_exact"] == 50.0
+    assert score_squad2(GOLD, silence(predicted, no_answer, 0.5))["exact"] == 100.0
+    assert score_squad2(GOLD, silence(predicted, no_answer, 0.4))["HasAns_exact"] == 50.0
+    assert score_squad2(GOLD, predicted)["NoAns_exact"] == 50.0
     assert find_best_thresholds(GOLD, predicted, no_answer) == {
         "best_exact": 100.0,
         "best_exact_thresh": 0.5,
@@ -163,7 +167,7 @@ def test_no_threshold_is_better_than_the_best(questions: Sequence[tuple[list[str
     best = find_best_thresholds(gold, predicted, no_answer)
     for name in ("exact", "f1"):
         reached = [
-            score_squad2(gold, predicted, no_answer, threshold)[name]
+            score_squad2(gold, silence(predicted, no_answer, threshold))[name]
             for threshold in (-math.inf, *no_answer.values(), best[f"best_{name}_thresh"])
         ]
         assert best[f"best_{name}"] == pytest.approx(max(reached)) == pytest.approx(reached[-1])

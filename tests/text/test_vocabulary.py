@@ -263,9 +263,7 @@ def test_many_texts_are_encoded_as_each_alone(kind: Vocabulary, texts: list[str]
     assert tokens.dtype == np.uint16 and counts.dtype == np.int64 and counts.sum() == len(tokens)
     rows = np.split(tokens, counts.cumsum()[:-1]) if texts else []
     for text, row in zip(texts, rows, strict=True):
-        counted, ids, begins = kind.encode_with_offsets(text)
-        assert row.tolist() == ids == kind.encoder.encode(text)
-        assert begins == sorted(begins) and all(0 <= begin <= len(counted) for begin in begins)
+        assert row.tolist() == kind.encode_spans(text).ids == kind.encoder.encode(text)
 
 
 def test_marks_in_many_texts_are_plain_characters(kind: Vocabulary) -> None:
@@ -285,16 +283,12 @@ def test_a_large_vocabulary_needs_larger_numbers(tmp_path: Path) -> None:
 def test_tokens_begin_at_their_first_visible_character(spiece: Path, wordpiece: Path, byte_level: Path) -> None:
     for folder, text in ((spiece, "  the quick  fox"), (byte_level, " the quick fox")):
         vocabulary = open_vocabulary(folder)
-        text, ids, begins = vocabulary.encode_with_offsets(text)
+        ids, begins, _ = vocabulary.encode_spans(text)
         starts = {text[begin] for begin, index in zip(begins, ids, strict=True) if vocabulary.starts_word[index]}
         assert starts == {"t", "q", "f"}
-    text, _, begins = open_vocabulary(wordpiece).encode_with_offsets("is 中中 France")
+    text = "is 中中 France"
+    _, begins, _ = open_vocabulary(wordpiece).encode_spans(text)
     assert [text[begin:] for begin in begins] == ["is 中中 France", "中中 France", "中 France", "France", "ance"]
-
-
-def test_offsets_count_the_text_that_is_given_back(spiece: Path) -> None:
-    text, ids, begins = open_vocabulary(spiece).encode_with_offsets("ÜBER ﬁve")
-    assert text == "uber five" and begins[0] == 0 and len(ids) == len(begins)
 
 
 @pytest.mark.parametrize(

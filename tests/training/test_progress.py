@@ -1,7 +1,7 @@
 import pytest
 
 from litebert.training import progress
-from litebert.training.progress import Clock, show_seconds
+from litebert.training.progress import Clock, describe, show_seconds
 
 
 def test_the_time_left_follows_from_work_and_not_from_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,3 +22,20 @@ def test_the_time_left_follows_from_work_and_not_from_steps(monkeypatch: pytest.
 )
 def test_times_are_shown_as_people_say_them(seconds: float, shown: str) -> None:
     assert show_seconds(seconds) == shown
+
+
+def test_an_evaluation_is_said_in_words() -> None:
+    def asked(name: str, share: float, shallow: float) -> dict[str, float]:
+        bounds = {f"{name}_low": share - 0.1, f"{name}_high": share + 0.1}
+        return {f"{name}_accuracy": share, **bounds, f"{name}_shallow": shallow, f"{name}_majority": 0.5}
+
+    tokens = {"masked_token_loss": 5.3471, "masked_token_accuracy": 0.196, "tokens": 10, "seconds": 2.0}
+    assert describe("evaluation", tokens) == "held out: loss 5.347, masked tokens 19.6%"
+    pairs = asked("nsp", 0.57, 0.61) | asked("sop", 0.646, 0.684) | asked("sop_document", 0.477, 0.504)
+    assert describe("evaluation", tokens | pairs).split(", ")[2:] == [
+        "sentence order 64.6% [55 to 75] (counting words 68%)",
+        "in whole documents 47.7% [38 to 58] (50%)",
+        "next sentence 57.0% [47 to 67] (61%)",
+    ]
+    assert describe("evaluation", tokens | asked("nsp", 0.57, 0.61)).endswith("[47 to 67] (counting words 61%)")
+    assert describe("evaluation", {"dev_accuracy": 63.176, "seconds": 2.0}) == "dev accuracy 63.18"
