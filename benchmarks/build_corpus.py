@@ -2,11 +2,11 @@
 
     python benchmarks/build_corpus.py wiki.txt.gz novels.txt.gz --vocab my-vocab
 
-The peer is SentencePiece's own `encode` of the same lines on as many threads as there are cores: once of lines that lie
-decoded in memory, by a process that has long started, and once as a program of its own that starts, reads the files and
-encodes. No sentences, nothing written. Ours is the whole command: starting, reading and decompressing, splitting into
-sentences, encoding, hashing, writing. They take turns; medians over rounds are reported. Memory is the largest resident
-size of any process of the command.
+The peer is SentencePiece's own `encode` of the same lines on as many threads as there are cores: no sentences, nothing
+written. Like is held against like. Once both are calls in this process, which has long started: `encode` of lines that
+lie decoded in memory, and `build_corpus`, which reads and decompresses the files, splits them into sentences, encodes,
+hashes and writes. And once both are programs: one that starts, reads the files and encodes, and `litebert corpus`. All
+take turns; medians over rounds are reported. Memory is the largest resident size of any process of the command.
 """
 
 import itertools
@@ -24,9 +24,10 @@ import sentencepiece
 import tyro
 from sides import find_children
 
+from litebert.corpus.build import BuildConfig, build_corpus
+from litebert.corpus.workers import start_early
 from litebert.display import print_table
 from litebert.text.documents import Reader, find_sources
-from litebert.training.environment import read_peak
 
 LINES_PER_CALL = 10_000
 PROGRAM = """
@@ -59,11 +60,18 @@ def read_lines(patterns: tuple[str, ...]) -> list[str]:
     return [line for source in find_sources(patterns) for text in reader.read(source) for line in text.split("\n")]
 
 
-def time_peer(processor: sentencepiece.SentencePieceProcessor, lines: list[str], num_threads: int) -> float:
+def time_encode(processor: sentencepiece.SentencePieceProcessor, lines: list[str], num_threads: int) -> float:
     start = time.perf_counter()
     for place in range(0, len(lines), LINES_PER_CALL):
         processor.encode(lines[place : place + LINES_PER_CALL], num_threads=num_threads)
     return time.perf_counter() - start
+
+
+def time_build(options: Options) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        build_corpus(find_sources(options.text), options.vocab, Path(folder, "corpus"), BuildConfig())
+        return time.perf_counter() - start
 
 
 def time_program(options: Options, files: list[str], num_threads: int) -> float:
@@ -73,8 +81,10 @@ def time_program(options: Options, files: list[str], num_threads: int) -> float:
     return time.perf_counter() - start
 
 
-def time_ours(options: Options) -> tuple[float, float]:
+def time_command(options: Options) -> tuple[float, float]:
     """The seconds of the whole command, and the MiB of its largest process."""
+    from litebert.training.environment import read_peak  # here, since workers import this file, and need no torch
+
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "litebert", "corpus", *options.text, "--vocab", str(options.vocab)]
         start = time.perf_counter()
@@ -94,6 +104,7 @@ def find_processes(number: int) -> list[int]:
 
 def main() -> None:
     options = tyro.cli(Options, description=__doc__)
+    start_early()  # as the command does
     num_cores = len(os.sched_getaffinity(0))
     processor = sentencepiece.SentencePieceProcessor(model_file=str(options.vocab / "spiece.model"))
     lines = read_lines(options.text)
@@ -101,29 +112,29 @@ def main() -> None:
     megabytes = sum(len(line.encode()) + 1 for line in lines) / 1e6
     rounds = [
         (
-            time_peer(processor, lines, num_cores),
+            time_encode(processor, lines, num_cores),
+            time_build(options),
             time_program(options, files, num_cores),
-            *time_ours(options),
+            *time_command(options),
         )
         for _ in range(options.rounds)
     ]
-    *seconds, memory = (statistics.median(column) for column in zip(*rounds, strict=True))
-    peer, program, ours = seconds
-    names = ("sentencepiece encode, in memory", "sentencepiece encode, as a program", "litebert corpus")
+    encode, build, program, command, memory = zip(*rounds, strict=True)
     rows = [
         {
             "": name,
-            "MB/s": megabytes / second,
-            "of bare": peer / second,
-            "of the program": program / second,
-            "MiB of the largest process": memory if second is ours else "-",
+            "SentencePiece, MB/s": megabytes / statistics.median(theirs),
+            "LiteBERT, MB/s": megabytes / statistics.median(ours),
+            **describe_ratios([peer / mine for peer, mine in zip(theirs, ours, strict=True)]),
         }
-        for name, second in zip(names, seconds, strict=True)
+        for name, theirs, ours in (("calls", encode, build), ("programs", program, command))
     ]
     print_table(rows, title=f"{megabytes:,.0f} MB of text, {num_cores} cores, {options.rounds} rounds")
-    for name, column in (("bare", 0), ("the program", 1)):
-        ratios = [times[column] / times[2] for times in rounds]
-        print(f"ratios of the rounds to {name}: {min(ratios):.2f} to {max(ratios):.2f}")
+    print(f"{statistics.median(memory):.0f} MiB in the largest process of litebert corpus")
+
+
+def describe_ratios(ratios: list[float]) -> dict[str, str]:
+    return {"ratio (lowest to highest)": f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"}
 
 
 if __name__ == "__main__":

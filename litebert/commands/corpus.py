@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from litebert.text.documents import Separated
+
 if TYPE_CHECKING:
     from litebert.corpus.build import Part
     from litebert.corpus.index import Index
@@ -35,7 +37,7 @@ class Options:
     """Where to build the corpus: a folder or a URL. One that was begun there is gone on with."""
     field: str = "text"
     """The key or column of the text in .jsonl, .csv, .tsv and .parquet files."""
-    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    documents: Separated = "blank-line"
     """What separates documents in .txt files."""
     dev: str = "0.5%"
     """How many documents to hold out, as a share or in percent."""

@@ -62,7 +62,7 @@ def run(options: Options) -> None:
                 return
             if options.seeds > 1:
                 number = prepared.config.seed - options.settings.seed + 1
-                print(f"seed {prepared.config.seed}, {number} of {options.seeds}")
+                print(f"seed {prepared.config.seed}, {number} of {options.seeds}", flush=True)
             if prepared.config.seed == options.settings.seed:  # to the others the same is done
                 print_run(prepared)
 

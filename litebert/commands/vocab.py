@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from litebert.text.documents import Separated
+
 if TYPE_CHECKING:
     from litebert.text.documents import Reader, Source
     from litebert.text.unigram import Sample, VocabularyConfig
@@ -51,7 +53,7 @@ class Options:
     """For the choice of lines."""
     field: str = "text"
     """The key or column of the text, in .jsonl, .csv, .tsv, .parquet and hub datasets."""
-    documents: Literal["blank-line", "file", "line"] = "blank-line"
+    documents: Separated = "blank-line"
     """What separates documents in a .txt."""
     skip_bad: bool = False
     """Pass over what cannot be read, and count it."""

@@ -1,7 +1,6 @@
 """What a fine-tuning run needs before it can begin: everything opened and checked, nothing written."""
 
 import hashlib
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,8 +34,6 @@ from litebert.training.parallel import Ranks
 from litebert.training.process import prepare_process
 from litebert.training.run_folder import check_data, read_begun
 from litebert.training.schedule import ScheduleConfig
-
-logger = logging.getLogger(__name__)
 
 PLACE = re.compile(r"(, (line|row|article|paragraph|question) \d+)+$")
 """Where in its file an example stands."""
@@ -94,9 +91,8 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     schedule = make_schedule(config, len(samples) // question.num_choices, rate)
     notes = [f"train: {note}" for note in encoded.notes]
     notes += [f"{split.name}: {note}" for split in dev for note in split.encoded.notes]
-    return Prepared(
-        config, asked, head, samples, dev, schedule, data, notes, describe_balance(train_examples, question)
-    )
+    balance = describe_balance(train_examples, question)
+    return Prepared(config, asked, head, samples, dev, schedule, data, notes, balance)
 
 
 def check_dev(task: Task, dev: Sequence[Split], train_examples: Sequence[Any], data: str) -> None:
@@ -162,8 +158,12 @@ def make_model(config: FinetuneConfig, question: Question) -> tuple[Model, str]:
     if question.kind not in POOLED_KINDS:
         model.pooler = None  # nothing reads it, and transformers' classes for such heads have none
     freeze(model, config.freeze)
-    origin = "" if before is None else f"; {config.init} was fine-tuned for {before.task}"
-    return model, f"{'new, with random weights' if is_new else 'goes on as it is'}{origin}"
+    said = "new, with random weights" if is_new else "goes on as it is"
+    if "pooler" in made and not config.scratch:
+        said += "; the folder has no pooler, so that is new too"
+    if before is not None:
+        said += f"; {config.init} was fine-tuned for {before.task}"
+    return model, said
 
 
 def freeze(model: Model, what: str) -> None:

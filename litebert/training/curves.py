@@ -43,6 +43,8 @@ RESULTS = (
     Panel(key="masked_token_loss", title="masked-token loss (nats)"),
     Panel(key="masked_token_accuracy", title="masked-token accuracy"),
     Panel(key="sop_accuracy", title="sentence-order accuracy"),
+    Panel(key="sop_document_accuracy", title="sentence order in whole documents"),
+    Panel(key="sop_paragraph_accuracy", title="sentence order in paragraphs"),
     Panel(key="nsp_accuracy", title="next-sentence accuracy"),
 )
 PROGRESS = (

@@ -321,6 +321,11 @@ def test_a_model_that_was_fine_tuned_for_the_same_labels_keeps_its_head(
 def test_a_model_that_was_only_pre_trained_gets_a_new_head(tmp_path: Path, start: Path) -> None:
     prepared = prepare(make_config("label", write_data("label", tmp_path / "data"), start), tmp_path / "run", Ranks())
     assert describe_run(prepared)["head"] == "new, with random weights"
+    bare = tmp_path / "bare"
+    shutil.copytree(start, bare)
+    write_model(Model(read_model(start).config, [HeadConfig(kind="masked_token")], pooler=False), bare)
+    prepared = prepare(replace(prepared.config, init=str(bare)), tmp_path / "run", Ranks())
+    assert describe_run(prepared)["head"].endswith("; the folder has no pooler, so that is new too")
 
 
 def write_stubborn(folder: Path) -> Path:

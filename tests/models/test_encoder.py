@@ -1,4 +1,5 @@
 import math
+import shutil
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
@@ -212,7 +213,9 @@ def test_bfloat16_autocast_trains_and_stays_near() -> None:
 
 
 @pytest.mark.skipif(
-    not Path(sysconfig.get_paths()["include"], "Python.h").exists(), reason="torch.compile needs Python's C headers"
+    not Path(sysconfig.get_paths()["include"], "Python.h").exists()
+    or not any(map(shutil.which, ("c++", "g++", "clang++"))),
+    reason="torch.compile needs a C++ compiler and Python's C headers",
 )
 def test_it_compiles_and_gives_the_same_numbers_for_changing_lengths() -> None:
     model = make_model().eval()
