@@ -187,7 +187,7 @@ def test_where_silence_is_best_the_threshold_is_zero_or_below_all_odds() -> None
 
 def test_what_cannot_be_scored_is_refused() -> None:
     with pytest.raises(UserError, match="question q2 has a prediction but no no-answer score"):
-        score_squad2(GOLD, {"q1": "fox", "q2": "dog"}, {"q1": 0.5})
+        find_best_thresholds(GOLD, {"q1": "fox", "q2": "dog"}, {"q1": 0.5})
     for measure in (score_squad1, score_squad2, score_cmrc):
         with pytest.raises(UserError, match="nothing to score"):
             measure({}, {})
