@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from litebert.text.joined import JoinedEncoder, join_sentences
 from litebert.text.normalize import WORD_START
-from litebert.text.offsets import BLANK, Piece, Spans, cut_aligned, join_spans, strip_span
+from litebert.text.offsets import BLANK, Piece, Spans, cut_aligned, cut_plain, join_spans, strip_span
 from litebert.text.word_table import LONGEST_WORD, Tokens, WordTable
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class SentencePieceEncoder:
         self.pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
         self.has_words = has_words(processor, self.pieces)
         self.known_spans: dict[str, list[Piece]] = {}
+        # A vocabulary with bytes may cut a character into several pieces.
+        self.has_plain_offsets = not prepare and not any(map(processor.IsByte, range(len(self.pieces))))
 
     @functools.cached_property
     def words(self) -> WordTable:
@@ -151,7 +153,9 @@ class SentencePieceEncoder:
     def learn_spans(self, word: str) -> list[Piece]:
         if len(self.known_spans) >= MOST_KNOWN_SPANS:
             self.known_spans.clear()
-        cut = cut_aligned(word, self.processor, self.prepare)
+        cut = cut_plain(word, self.processor) if self.has_plain_offsets else None
+        if cut is None:
+            cut = cut_aligned(word, self.processor, self.prepare)
         if len(word) <= LONGEST_WORD:
             self.known_spans[word] = cut
         return cut

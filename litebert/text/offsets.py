@@ -115,6 +115,18 @@ def cut_aligned(text: str, processor: "SentencePieceProcessor", prepare: Callabl
     return found
 
 
+def cut_plain(text: str, processor: "SentencePieceProcessor") -> list[Piece] | None:
+    """The same by SentencePiece's own offsets, in a third of the time: for a word that no preparation changes, and of
+    which SentencePiece makes one character of each. Of other texts nothing, for its offsets are then too coarse."""
+    normalized, places = processor.Normalize(text, with_offsets=True)
+    if places != [0, *range(len(text) + 1)] or WORD_START in normalized[1:]:
+        return None
+    cut = processor.encode(text, return_type="offset_mapping")
+    return [
+        (index, *(span if span[0] < span[1] else BLANK)) for index, span in zip(cut["ids"], cut["offsets"], strict=True)
+    ]
+
+
 def join_spans(text: str, found: Sequence[Piece]) -> Spans:
     """Pieces in the order of a text. Those that stand for nothing take their place among the others, and marks that
     were left out, such as accents, belong to the letter before them."""

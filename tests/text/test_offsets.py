@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from litebert.text.encoders import Encoder, SentencePieceEncoder, TokenizersEncoder
 from litebert.text.normalize import normalize_albert, normalize_xlnet
-from litebert.text.offsets import align_preparation
+from litebert.text.offsets import align_preparation, cut_aligned, cut_plain
 from litebert.text.spiece import load_model
 from litebert.text.vocabulary import open_vocabulary
 
@@ -101,6 +101,27 @@ def test_spans_are_in_order_and_leave_out_only_what_the_vocabulary_does(
         assert all(part == part.strip() for part in slices)
 
     check()
+
+
+@pytest.mark.parametrize("kind", ["ours", "ours like xlnet"])
+def test_the_short_way_ends_where_the_long_one_does(encoders: dict[str, Encoder], kind: str) -> None:
+    encoder = encoders[kind]
+    assert isinstance(encoder, SentencePieceEncoder) and encoder.has_plain_offsets
+    processor = encoder.processor
+    assert cut_plain("Quick中", processor) and cut_plain("ﬁ", processor) is None
+
+    @settings(deadline=None, max_examples=300)
+    @given(WRITING)
+    def check(text: str) -> None:
+        text = text.encode(errors="replace").decode()
+        assert cut_plain(text, processor) in (None, cut_aligned(text, processor, None))
+
+    check()
+
+
+def test_the_short_way_is_not_for_bytes_and_preparations(encoders: dict[str, Encoder]) -> None:
+    for kind in ("albert", "bytes"):
+        assert not encoders[kind].has_plain_offsets  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["ours", "ours like xlnet", "albert", "xlnet", "joined", "wordpiece"])
