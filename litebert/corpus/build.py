@@ -25,7 +25,7 @@ import numpy as np
 
 from litebert import files
 from litebert.config import UserError, check_fields, require
-from litebert.corpus.encode import Document, Encoder, Words, encode_in_worker, start_worker
+from litebert.corpus.encode import Document, DocumentEncoder, Words, encode_in_worker, start_worker
 from litebert.corpus.index import INDEX_NAME, SPLITS, Block, Index, Split, Statistics, read_index
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import ShardWriter, join_path
@@ -237,7 +237,7 @@ def build_corpus(
     builder = Builder(index, out, config, vocabulary.special.unknown)
     works = selection.works(Place(*index.resume))
     if num_workers == 0:
-        encoded = encode_here(works, Encoder(vocabulary, config.words))
+        encoded = encode_here(works, DocumentEncoder(vocabulary, config.words))
     else:
         num_workers = num_workers or count_cores()
         encoded = encode_in_processes(works, vocabulary_path, config.words, num_workers)
@@ -251,7 +251,9 @@ def build_corpus(
     return builder.write((len(selection.sources), 0), complete=True)
 
 
-def encode_here(works: Iterator[Work], encoder: Encoder) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
+def encode_here(
+    works: Iterator[Work], encoder: DocumentEncoder
+) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
     for work in works:
         yield work, encoder.encode(work.documents)
 

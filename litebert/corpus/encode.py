@@ -27,7 +27,7 @@ class Document(NamedTuple):
     split: Split
 
 
-class Encoder:
+class DocumentEncoder:
     """Splits documents into sentences and encodes them."""
 
     def __init__(self, vocabulary: Vocabulary, words: Words) -> None:
@@ -84,7 +84,7 @@ def keep_sizes(sizes: NDArray[Any]) -> NDArray[np.uint32]:
 
 
 # A worker process has one encoder, made when it starts.
-encoder: Encoder | None = None
+encoder: DocumentEncoder | None = None
 
 
 def start_worker(vocabulary_path: str | Path, words: Words) -> None:
@@ -93,7 +93,7 @@ def start_worker(vocabulary_path: str | Path, words: Words) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # every core has a worker already
     gc.disable()  # a block makes no cycles, and its many lists would be searched for them again and again
     threading.Thread(target=leave_with_parent, daemon=True).start()
-    encoder = Encoder(open_vocabulary(vocabulary_path), words)
+    encoder = DocumentEncoder(open_vocabulary(vocabulary_path), words)
 
 
 def leave_with_parent() -> None:

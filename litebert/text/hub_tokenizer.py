@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from litebert.config import require
 from litebert.files import write_file
-from litebert.text.encoders import Encoder, SentencePieceEncoder, TokenizersEncoder
+from litebert.text.engines import Engine, SentencePieceEngine, TokenizersEngine
 from litebert.text.normalize import NORMALIZATIONS, WORD_START, normalize_albert
 from litebert.text.spiece import load_model, read_character_map
 from litebert.text.unigram import SPECIAL_PIECES, VocabularyConfig
@@ -83,7 +83,7 @@ def copy_for_hub(source: Path, target: Path) -> list[str]:
         return names
     vocabulary = open_vocabulary(source)  # the target may have been given a tokenizer.json before
     special = [vocabulary.pieces[index] for index in vocabulary.special]
-    tokenizer = describe_pipeline(vocabulary.encoder, special)
+    tokenizer = describe_pipeline(vocabulary.engine, special)
     if tokenizer is None:
         return names
     settings = read_settings(target) | describe(special) | {MADE_KEY: FILE_NAMES[deciding.suffix]}
@@ -93,17 +93,17 @@ def copy_for_hub(source: Path, target: Path) -> list[str]:
     return sorted({*names, "tokenizer.json", "tokenizer_config.json"})
 
 
-def describe_pipeline(encoder: Encoder, special: Sequence[str]) -> "Tokenizer | None":
-    """What an encoder does, for the library tokenizers; nothing for XLNet's, whose marks stand elsewhere."""
+def describe_pipeline(engine: Engine, special: Sequence[str]) -> "Tokenizer | None":
+    """What an engine does, for the library tokenizers; nothing for XLNet's, whose marks stand elsewhere."""
     from tokenizers import Tokenizer
 
-    if isinstance(encoder, TokenizersEncoder):
-        return add_marks(Tokenizer.from_str(encoder.tokenizer.to_str()), special)
-    assert isinstance(encoder, SentencePieceEncoder)
-    prepare: Any = encoder.prepare
+    if isinstance(engine, TokenizersEngine):
+        return add_marks(Tokenizer.from_str(engine.tokenizer.to_str()), special)
+    assert isinstance(engine, SentencePieceEngine)
+    prepare: Any = engine.prepare
     if prepare is None or prepare.func is not normalize_albert:
         return None
-    model = bytes(encoder.processor.serialized_model_proto())
+    model = bytes(engine.processor.serialized_model_proto())
     return make_tokenizer(model, list_google_normalizers(model, lower_case=prepare.keywords["lower_case"]))
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from litebert.config import UserError, read_json, require
 from litebert.files import write_file
-from litebert.text.encoders import Counts, Encoder, SentencePieceEncoder, TokenizersEncoder
+from litebert.text.engines import Counts, Engine, SentencePieceEngine, TokenizersEngine
 from litebert.text.normalize import normalize_albert, normalize_xlnet
 from litebert.text.offsets import Spans
 from litebert.text.spiece import change_scores, is_our_model, load_model
@@ -60,10 +60,10 @@ class Special(NamedTuple):
 class Vocabulary:
     """Pieces and their ids. `fingerprint` tells two vocabularies apart that would give other ids for some text."""
 
-    def __init__(self, encoder: Encoder, fingerprint: str) -> None:
-        self.encoder = encoder
+    def __init__(self, engine: Engine, fingerprint: str) -> None:
+        self.engine = engine
         self.fingerprint = fingerprint
-        self.pieces = encoder.pieces
+        self.pieces = engine.pieces
         self.ids = {piece: index for index, piece in enumerate(self.pieces)}
         self.special = find_special(self.ids)
         marks = {"[CLS]": self.special.cls, "[SEP]": self.special.sep, "[MASK]": self.special.mask}
@@ -77,14 +77,14 @@ class Vocabulary:
     @functools.cached_property
     def is_special(self) -> NDArray[np.bool_]:
         """Whether each piece is a mark that never stands for text."""
-        control = np.array([self.encoder.is_control(index) for index in range(self.size)])
+        control = np.array([self.engine.is_control(index) for index in range(self.size)])
         control[list(self.special)] = True
         return control
 
     @functools.cached_property
     def starts_word(self) -> NDArray[np.bool_]:
         """Whether each piece begins a word, or a unit of its own such as a digit, a comma or a Chinese character."""
-        return np.array([self.encoder.starts_word(index) for index in range(self.size)]) | self.is_special
+        return np.array([self.engine.starts_word(index) for index in range(self.size)]) | self.is_special
 
     def piece(self, index: int) -> str:
         return self.pieces[index] if index < self.size else f"<{index}>"
@@ -96,20 +96,20 @@ class Vocabulary:
             index
             for part in self.mark_pattern.split(text)
             if part.strip()
-            for index in ([self.marks[part]] if part in self.marks else self.encoder.encode(part))
+            for index in ([self.marks[part]] if part in self.marks else self.engine.encode(part))
         ]
 
     def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
         """The ids of all texts end to end, and how many belong to each. Here [MASK] and its like are plain characters:
         what a corpus quotes must not become a mark."""
-        return self.encoder.encode_many(texts)
+        return self.engine.encode_many(texts)
 
     def encode_spans(self, text: str) -> Spans:
         """The ids of a text as from `encode_many`, and which of its characters, as it was written, each stands for."""
-        return self.encoder.encode_spans(text)
+        return self.engine.encode_spans(text)
 
     def decode(self, ids: list[int]) -> str:
-        return self.encoder.decode(ids)
+        return self.engine.decode(ids)
 
     def look_up(self, text: str) -> list[int]:
         """The ids of pieces that are separated by spaces; a piece that the vocabulary does not have is refused."""
@@ -200,12 +200,12 @@ def open_sentencepiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
         "it; copy that beside it",
     )
     if OUR_KEY in settings:
-        return Vocabulary(SentencePieceEncoder(processor), fingerprint(file, OUR_KEY))
+        return Vocabulary(SentencePieceEngine(processor), fingerprint(file, OUR_KEY))
     is_xlnet = processor.PieceToId("<cls>") != processor.unk_id()
     lower_case = bool(settings.get("do_lower_case", not is_xlnet))
     prepare = functools.partial(normalize_xlnet if is_xlnet else normalize_albert, lower_case=lower_case)
     processor = load_model(change_scores(model, avoid_comma))
-    return Vocabulary(SentencePieceEncoder(processor, prepare), fingerprint(file, prepare.func.__name__, lower_case))
+    return Vocabulary(SentencePieceEngine(processor, prepare), fingerprint(file, prepare.func.__name__, lower_case))
 
 
 def avoid_comma(piece: str, score: float) -> float:
@@ -223,7 +223,7 @@ def open_tokenizer_json(file: Path, settings: dict[str, Any]) -> Vocabulary:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises nothing narrower
         raise UserError(f"{file} is not a tokenizer ({error}); copy it again") from None
-    return Vocabulary(TokenizersEncoder(tokenizer), fingerprint(file))
+    return Vocabulary(TokenizersEngine(tokenizer), fingerprint(file))
 
 
 def open_wordpiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
@@ -245,7 +245,7 @@ def open_wordpiece(file: Path, settings: dict[str, Any]) -> Vocabulary:
     tokenizer.normalizer = normalizers.BertNormalizer(**preparation)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    return Vocabulary(TokenizersEncoder(tokenizer), fingerprint(file, "bert", *preparation.values()))
+    return Vocabulary(TokenizersEngine(tokenizer), fingerprint(file, "bert", *preparation.values()))
 
 
 def read_pieces(file: Path) -> list[str]:

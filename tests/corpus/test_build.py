@@ -434,7 +434,7 @@ def test_the_mark_of_a_space_is_of_the_word_behind_it(monkeypatch: pytest.Monkey
         def encode_spans(self, _: str) -> Spans:
             return Spans([1, 2, 3, 1, 4], [0, 0, 3, 7, 7], [0, 3, 6, 7, 8])
 
-    encoder = encode.Encoder(Marked(), "jieba")  # type: ignore[arg-type]
+    encoder = encode.DocumentEncoder(Marked(), "jieba")  # type: ignore[arg-type]
     assert encoder.encode_words(["secret 是"])[2].tolist() == [True, False, False, True, False]
 
 

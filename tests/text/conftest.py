@@ -58,7 +58,7 @@ def is_tie() -> Callable[[Vocabulary, str, list[int], list[int]], bool]:
     """Whether two ways to cut a text are equally good, as far as the 32 bits of SentencePiece's sums can tell."""
 
     def check(vocabulary: Vocabulary, text: str, first: list[int], second: list[int]) -> bool:
-        score = vocabulary.encoder.processor.GetScore
+        score = vocabulary.engine.processor.GetScore
         one, two = (sum(map(score, ids)) for ids in (first, second))
         worst = min(map(score, range(vocabulary.size))) - 10  # what SentencePiece counts for an unknown character
         largest = abs(one) + (len(text) * abs(worst) if vocabulary.special.unknown in first else 0)

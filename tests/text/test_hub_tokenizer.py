@@ -137,7 +137,7 @@ def test_googles_vocabularies_have_our_ids_in_transformers(
 
 def test_our_own_model_needs_no_preparation(make_folder: Callable[..., Path]) -> None:
     vocabulary = open_vocabulary(make_folder())
-    assert vocabulary.encoder.prepare is None
+    assert vocabulary.engine.prepare is None
     assert vocabulary.encode("CAFÉ") == vocabulary.encode("cafe")
     settings = json.loads((make_folder("xlnet") / "tokenizer_config.json").read_text())
     assert settings["litebert"] == {"normalization": "xlnet", "cased": True} and settings["do_lower_case"] is False

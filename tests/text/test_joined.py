@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from litebert.text import spiece
-from litebert.text.encoders import SentencePieceEncoder
+from litebert.text.engines import SentencePieceEngine
 from litebert.text.joined import JoinedEncoder, join_sentences
 from litebert.text.sentences import split_sentences
 from litebert.text.vocabulary import open_vocabulary
@@ -19,7 +19,7 @@ ODD = "\u200b\u3000\u00a8\u00a0\ufdfa\u0301\ufe0f\u1100\u1161\t\r\ud800"
 SENTENCE = st.text(st.sampled_from("中文字符在这里。 ab1,.'é" + ODD) | st.characters(), max_size=80)
 
 
-def encode_alone(encoder: SentencePieceEncoder, sentences: Sequence[str]) -> list[list[int]]:
+def encode_alone(encoder: SentencePieceEngine, sentences: Sequence[str]) -> list[list[int]]:
     return [
         encoder.processor.encode(sentence.replace("\n", " ").encode(errors="replace").decode())
         for sentence in sentences
@@ -31,29 +31,29 @@ def split_rows(tokens: np.ndarray, counts: np.ndarray) -> list[list[int]]:
 
 
 @pytest.fixture(scope="session", params=["albert", "bert", "xlnet", "none"])
-def encoder(request: pytest.FixtureRequest, make_folder: Callable[..., Path]) -> SentencePieceEncoder:
-    found = open_vocabulary(make_folder(request.param)).encoder
-    assert isinstance(found, SentencePieceEncoder) and found.joined.is_exact
+def encoder(request: pytest.FixtureRequest, make_folder: Callable[..., Path]) -> SentencePieceEngine:
+    found = open_vocabulary(make_folder(request.param)).engine
+    assert isinstance(found, SentencePieceEngine) and found.joined.is_exact
     return found
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(["你好。", "", " ", "再见 。", "\u200b", "a\u3000b", "中\u00a8文", "结束。"])
 @given(st.lists(SENTENCE, min_size=1, max_size=40))
-def test_joined_sentences_have_the_ids_that_each_has_alone(encoder: SentencePieceEncoder, sentences: list[str]) -> None:
+def test_joined_sentences_have_the_ids_that_each_has_alone(encoder: SentencePieceEngine, sentences: list[str]) -> None:
     tokens, counts = encoder.encode_unspaced([sentence.replace("\n", " ") for sentence in sentences])
     assert split_rows(tokens, counts) == encode_alone(encoder, sentences)
 
 
 def test_odd_characters_are_found_and_others_are_not(make_folder: Callable[..., Path]) -> None:
-    encoder = open_vocabulary(make_folder("albert")).encoder.joined
+    encoder = open_vocabulary(make_folder("albert")).engine.joined
     sentences = ["中文字符。", "a\u3000b", "字", "\u200b", "word and word", "中\u00a8文", "é", "\u337f", "\u2581"]
     fits = [True, False, True, False, True, False, True, False, False]
     assert encoder.fit(join_sentences(sentences)).tolist() == fits
 
 
 def test_no_more_is_joined_than_adds_up_exactly(make_folder: Callable[..., Path]) -> None:
-    encoder = open_vocabulary(make_folder("albert")).encoder.joined
+    encoder = open_vocabulary(make_folder("albert")).engine.joined
     scores = [encoder.processor.GetScore(index) for index in range(len(encoder.begins_word))]
     sentences = ["中" * length for length in (1, 7, encoder.num_joined - 1, 100, encoder.num_joined - 1, 3)]
     parts = [part.decode() for part in encoder.cut(join_sentences(sentences))]
@@ -68,7 +68,7 @@ def test_scores_of_others_are_not_added_up_together(
     make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spiece, "SCORE_UNIT", 3.0)
-    encoder = open_vocabulary(make_folder("albert")).encoder
+    encoder = open_vocabulary(make_folder("albert")).engine
     own = JoinedEncoder(encoder.processor, encoder.pieces)
     assert not own.is_exact
     monkeypatch.setitem(encoder.__dict__, "joined", own)
@@ -79,7 +79,7 @@ def test_scores_of_others_are_not_added_up_together(
 def test_where_marks_do_not_count_words_each_is_encoded_alone(
     make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = open_vocabulary(make_folder("albert")).encoder
+    encoder = open_vocabulary(make_folder("albert")).engine
     monkeypatch.setattr(JoinedEncoder, "try_character", lambda *_: True)
     monkeypatch.setitem(encoder.__dict__, "joined", JoinedEncoder(encoder.processor, encoder.pieces))
     sentences = ["中文。", "a\u3000b", "字"]
@@ -89,7 +89,7 @@ def test_where_marks_do_not_count_words_each_is_encoded_alone(
 def test_real_chinese_is_encoded_as_sentence_by_sentence(
     real_lines: Callable[[str, int], list[str]], make_folder: Callable[..., Path]
 ) -> None:
-    encoder = open_vocabulary(make_folder("albert")).encoder
+    encoder = open_vocabulary(make_folder("albert")).engine
     sentences = [sentence for line in real_lines("wiki_zh.txt.gz", 5000) for sentence in split_sentences(line)]
     together, apart = encoder.encode_unspaced(sentences), encoder.encode_apart(sentences)
     assert all(map(np.array_equal, together, apart))

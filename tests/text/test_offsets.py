@@ -12,7 +12,7 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from litebert.text.encoders import Encoder, SentencePieceEncoder, TokenizersEncoder
+from litebert.text.engines import Engine, SentencePieceEngine, TokenizersEngine
 from litebert.text.normalize import normalize_albert, normalize_xlnet
 from litebert.text.offsets import align_preparation, cut_aligned, cut_plain
 from litebert.text.spiece import load_model
@@ -25,18 +25,18 @@ KINDS = ["ours", "ours like xlnet", "albert", "xlnet", "joined", "bytes", "wordp
 
 
 @pytest.fixture(scope="session")
-def encoders(make_folder: Callable[..., Path], topics: list[str]) -> dict[str, Encoder]:
+def engines(make_folder: Callable[..., Path], topics: list[str]) -> dict[str, Engine]:
     """Every kind of vocabulary: our normalisation, Google's, SentencePiece without words or with bytes, tokenizers."""
     ours, bare = make_folder(), load_model((make_folder("none") / "spiece.model").read_bytes())
-    joined = SentencePieceEncoder(bare, normalize_albert)
+    joined = SentencePieceEngine(bare, normalize_albert)
     joined.has_words = False
     return {
-        "ours": open_vocabulary(ours).encoder,
-        "ours like xlnet": open_vocabulary(make_folder("xlnet")).encoder,
-        "albert": SentencePieceEncoder(bare, normalize_albert),
-        "xlnet": SentencePieceEncoder(bare, normalize_xlnet),
+        "ours": open_vocabulary(ours).engine,
+        "ours like xlnet": open_vocabulary(make_folder("xlnet")).engine,
+        "albert": SentencePieceEngine(bare, normalize_albert),
+        "xlnet": SentencePieceEngine(bare, normalize_xlnet),
         "joined": joined,
-        "bytes": SentencePieceEncoder(train_bytes(topics), normalize_albert),
+        "bytes": SentencePieceEngine(train_bytes(topics), normalize_albert),
         "wordpiece": make_wordpiece(topics),
         "byte-level": make_byte_level(topics),
     }
@@ -52,51 +52,49 @@ def train_bytes(topics: list[str]) -> sentencepiece.SentencePieceProcessor:
     return load_model(written.getvalue())
 
 
-def make_wordpiece(topics: list[str]) -> TokenizersEncoder:
+def make_wordpiece(topics: list[str]) -> TokenizersEngine:
     letters = sorted({c for text in topics[-5:] for c in unicodedata.normalize("NFD", text.lower()) if not c.isspace()})
     pieces = ["[UNK]", "the", "##ing", *letters, *(f"##{letter}" for letter in letters)]
     model = tokenizers.models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]")
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    return TokenizersEncoder(tokenizer)
+    return TokenizersEngine(tokenizer)
 
 
-def make_byte_level(topics: list[str]) -> TokenizersEncoder:
+def make_byte_level(topics: list[str]) -> TokenizersEngine:
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(topics[:3], trainer)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    return TokenizersEncoder(tokenizer)
+    return TokenizersEngine(tokenizer)
 
 
-def normalize(encoder: Encoder, text: str) -> str:
+def normalize(engine: Engine, text: str) -> str:
     """What the engine itself makes of a text before it cuts it, without spaces; a final sigma is as any other."""
-    if isinstance(encoder, SentencePieceEncoder):
-        text = encoder.processor.Normalize(encoder.prepare(text) if encoder.prepare else text)
-    elif encoder.tokenizer.normalizer:
-        text = encoder.tokenizer.normalizer.normalize_str(text)
+    if isinstance(engine, SentencePieceEngine):
+        text = engine.processor.Normalize(engine.prepare(text) if engine.prepare else text)
+    elif engine.tokenizer.normalizer:
+        text = engine.tokenizer.normalizer.normalize_str(text)
     return "".join(text.replace("▁", " ").replace("ς", "σ").split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_spans_are_in_order_and_leave_out_only_what_the_vocabulary_does(
-    encoders: dict[str, Encoder], kind: str
-) -> None:
-    encoder = encoders[kind]
+def test_spans_are_in_order_and_leave_out_only_what_the_vocabulary_does(engines: dict[str, Engine], kind: str) -> None:
+    engine = engines[kind]
 
     @settings(deadline=None, max_examples=100)
     @given(WRITING)
     def check(text: str) -> None:
-        ids, begins, ends = encoder.encode_spans(text)
+        ids, begins, ends = engine.encode_spans(text)
         text = text.encode(errors="replace").decode()
-        assert ids == encoder.encode_many([text])[0].tolist()
+        assert ids == engine.encode_many([text])[0].tolist()
         assert list(begins) == sorted(begins) and list(ends) == sorted(ends)
         assert all(0 <= begin <= end <= len(text) for begin, end in zip(begins, ends, strict=True))
         covered = set(itertools.chain.from_iterable(map(range, begins, ends)))
-        assert not [c for place, c in enumerate(text) if place not in covered and normalize(encoder, c)]
+        assert not [c for place, c in enumerate(text) if place not in covered and normalize(engine, c)]
         slices = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
         assert all(part == part.strip() for part in slices)
 
@@ -104,10 +102,10 @@ def test_spans_are_in_order_and_leave_out_only_what_the_vocabulary_does(
 
 
 @pytest.mark.parametrize("kind", ["ours", "ours like xlnet"])
-def test_the_short_way_ends_where_the_long_one_does(encoders: dict[str, Encoder], kind: str) -> None:
-    encoder = encoders[kind]
-    assert isinstance(encoder, SentencePieceEncoder) and encoder.has_plain_offsets
-    processor = encoder.processor
+def test_the_short_way_ends_where_the_long_one_does(engines: dict[str, Engine], kind: str) -> None:
+    engine = engines[kind]
+    assert isinstance(engine, SentencePieceEngine) and engine.has_plain_offsets
+    processor = engine.processor
     assert cut_plain("Quick中", processor) and cut_plain("ﬁ", processor) is None
 
     @settings(deadline=None, max_examples=300)
@@ -119,26 +117,26 @@ def test_the_short_way_ends_where_the_long_one_does(encoders: dict[str, Encoder]
     check()
 
 
-def test_the_short_way_is_not_for_bytes_and_preparations(encoders: dict[str, Encoder]) -> None:
+def test_the_short_way_is_not_for_bytes_and_preparations(engines: dict[str, Engine]) -> None:
     for kind in ("albert", "bytes"):
-        assert not encoders[kind].has_plain_offsets  # type: ignore[attr-defined]
+        assert not engines[kind].has_plain_offsets  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["ours", "ours like xlnet", "albert", "xlnet", "joined", "wordpiece"])
-def test_a_piece_is_the_normal_form_of_its_characters(encoders: dict[str, Encoder], kind: str) -> None:
-    encoder = encoders[kind]
+def test_a_piece_is_the_normal_form_of_its_characters(engines: dict[str, Engine], kind: str) -> None:
+    engine = engines[kind]
 
     @settings(deadline=None, max_examples=100)
     @given(WRITING)
     def check(text: str) -> None:
         text = text.encode(errors="replace").decode()
-        ids, begins, ends = encoder.encode_spans(text)
+        ids, begins, ends = engine.encode_spans(text)
         for number, (index, begin, end) in enumerate(zip(ids, begins, ends, strict=True)):
-            piece = encoder.pieces[index]
-            if not encoder.is_control(index) and piece != "[UNK]":
+            piece = engine.pieces[index]
+            if not engine.is_control(index) and piece != "[UNK]":
                 piece = piece.removeprefix("##").strip("▁").replace("ς", "σ")
                 shared = begin < max(ends[:number], default=0) or end > min(begins[number + 1 :], default=end)
-                form = normalize(encoder, text[begin:end])
+                form = normalize(engine, text[begin:end])
                 assert piece in form if shared else piece == form
 
     check()
@@ -172,8 +170,8 @@ def test_googles_preparation_is_followed_for_any_text(prepare: Callable[[str], s
         ("wordpiece", "x\u00ad\u0301 Ｘ", ["x", "Ｘ"]),
     ],
 )
-def test_a_span_is_what_was_written(encoders: dict[str, Encoder], kind: str, text: str, expected: list[str]) -> None:
-    spans = encoders[kind].encode_spans(text)
+def test_a_span_is_what_was_written(engines: dict[str, Engine], kind: str, text: str, expected: list[str]) -> None:
+    spans = engines[kind].encode_spans(text)
     assert [text[b:e] for b, e in zip(spans.begins, spans.ends, strict=True) if b < e] == expected
 
 
@@ -181,8 +179,8 @@ def test_sentencepiece_and_tokenizers_agree_on_the_spans_of_one_vocabulary(
     make_folder: Callable[..., Path], topics: list[str]
 ) -> None:
     folder = make_folder()
-    ours = open_vocabulary(folder).encoder
-    peer = TokenizersEncoder(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
+    ours = open_vocabulary(folder).engine
+    peer = TokenizersEngine(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
     lines = [line for text in [*topics[:5], *topics[-5:]] for line in text.split("\n") if line.strip()]
     assert len(lines) > 100
     differ = 0

@@ -204,7 +204,7 @@ def test_a_file_alone_is_opened_by_the_end_of_its_name_and_copied_under_hugging_
 ) -> None:
     shutil.copy(spiece / "spiece.model", tmp_path / "30k-clean.model")
     shutil.move(wordpiece / "vocab.txt", tmp_path / "chinese-vocab.txt")
-    open_vocabulary(tmp_path / "chinese-vocab.txt").encoder.tokenizer.save(str(tmp_path / "other.json"))
+    open_vocabulary(tmp_path / "chinese-vocab.txt").engine.tokenizer.save(str(tmp_path / "other.json"))
     for name, size, copied in (
         ("30k-clean.model", 62, "spiece.model"),
         ("chinese-vocab.txt", 13, "vocab.txt"),
@@ -263,7 +263,7 @@ def test_many_texts_are_encoded_as_each_alone(kind: Vocabulary, texts: list[str]
     assert tokens.dtype == np.uint16 and counts.dtype == np.int64 and counts.sum() == len(tokens)
     rows = np.split(tokens, counts.cumsum()[:-1]) if texts else []
     for text, row in zip(texts, rows, strict=True):
-        assert row.tolist() == kind.encode_spans(text).ids == kind.encoder.encode(text)
+        assert row.tolist() == kind.encode_spans(text).ids == kind.engine.encode(text)
 
 
 def test_marks_in_many_texts_are_plain_characters(kind: Vocabulary) -> None:
@@ -312,7 +312,7 @@ def test_word_pieces_and_byte_pieces_say_by_their_marks_where_words_start(wordpi
     assert words.starts_word.tolist() == [not piece.startswith("##") for piece in words.pieces]
     pieces = open_vocabulary(byte_level)
     for text, starts in ((" quick", [True]), ("x", None), (" years.", None)):
-        ids = pieces.encoder.encode(text)
+        ids = pieces.engine.encode(text)
         flags = pieces.starts_word[ids].tolist()
         assert flags[0] and (starts is None or flags[: len(starts)] == starts)
     assert not pieces.starts_word[pieces.ids["x"]] and pieces.starts_word[pieces.ids["."]]
@@ -386,7 +386,7 @@ def test_googles_models_give_transformers_ids(
     lines = [line for line in real_lines(text, 3000) if "''" not in line]
     differing = 0
     for line, theirs in zip(lines, peer(lines, add_special_tokens=False).input_ids, strict=True):
-        ours = vocabulary.encoder.encode(line)
+        ours = vocabulary.engine.encode(line)
         if ours != theirs:
             differing += 1
             assert is_tie(vocabulary, line, ours, theirs), line

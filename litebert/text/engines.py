@@ -34,7 +34,7 @@ WORDS_PER_CALL = 2000
 Counts = NDArray[np.int64]
 
 
-class Encoder(Protocol):
+class Engine(Protocol):
     """What a vocabulary needs of an engine."""
 
     pieces: list[str]
@@ -55,7 +55,7 @@ class Encoder(Protocol):
         """Whether a piece never stands for text."""
 
 
-class SentencePieceEncoder:
+class SentencePieceEngine:
     """A SentencePiece model, and the preparation in Python that those of others rely on.
 
     No piece goes beyond a word, so the pieces of a text are those of its words one after the other, and each word need
@@ -171,7 +171,7 @@ class SentencePieceEncoder:
         return bool(processor.IsControl(index) or processor.IsUnknown(index) or processor.IsUnused(index))
 
 
-class TokenizersEncoder:
+class TokenizersEngine:
     """A pipeline of the library tokenizers: WordPiece, or whatever a tokenizer.json describes."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
