@@ -35,6 +35,7 @@ ADVICE = {
     errno.ENOTDIR: "a file stands where a folder is wanted: choose another path",
     errno.EISDIR: "a folder stands where a file is wanted: choose another path",
     errno.ENOSPC: "make room",
+    errno.EFBIG: "files of this size are not allowed here: make that larger, or choose another path",
     errno.EROFS: "choose a path that can be written",
 }
 """What to do about an error of the system, by its number."""

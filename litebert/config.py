@@ -135,7 +135,7 @@ def read_json(path: Path) -> dict[str, Any]:
     require(path.is_file(), f"{path} does not exist; correct the path")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of letters, and of numbers beyond measure
         raise UserError(f"{path} is not valid JSON ({error}); write it again or restore it") from None
     require(isinstance(content, dict), f"{path} holds a JSON {type(content).__name__}, not an object")
     return content

@@ -9,6 +9,12 @@ from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import HeadConfig
 
 
+def test_a_number_beyond_measure_is_no_json(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"size": ' + "9" * 5000 + "}")
+    with pytest.raises(UserError, match=r"a.json is not valid JSON"):
+        read_json(tmp_path / "a.json")
+
+
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(UserError, match="no 'hiden_size' .did you mean 'hidden_size'"):
         override(EncoderConfig(), {"hiden_size": 3})

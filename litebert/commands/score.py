@@ -41,6 +41,10 @@ def run(options: Options) -> None:
     if known < len(examples):
         said = f"{len(examples) - known:,} of {len(examples):,} examples have no prediction and count as wrong"
         print(said, file=sys.stderr if options.json else sys.stdout)
+    surplus = len(predictions) - known
+    if surplus:
+        said = f"{surplus:,} of {len(predictions):,} predictions are of no example there, and count for nothing"
+        print(said, file=sys.stderr if options.json else sys.stdout)
     if options.json:
         print_json(scores)
         return

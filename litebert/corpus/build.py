@@ -351,8 +351,8 @@ def find_index_files(out: str) -> list[str]:
 
 WORDINGS = {
     "vocabulary": "from another vocabulary",
-    "config": "from the same text with other options",
     "sources": "from other text",
+    "config": "from the same text with other options",
     "parts": "in another number of parts",
 }
 

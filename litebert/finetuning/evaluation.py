@@ -153,6 +153,12 @@ def open_finetuned(
         stored = TaskFile(task=cast(str, task), columns=TextColumns(), limits=limits)
     question = question_of(heads[0])
     if stored.labels:
+        require(
+            heads[0].kind not in ("classes", "token_classes")
+            or len({*stored.labels}) == len(stored.labels) == heads[0].num_classes,
+            f"{folder / FILE} names {len({*stored.labels})} different labels, and the head of {path} has "
+            f"{heads[0].num_classes}; restore it",
+        )
         question = question._replace(labels=stored.labels, several=stored.several)
     found = find_task(stored.task, stored.columns, data)
     check_question(found, question, path)

@@ -166,7 +166,10 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
     except (safetensors.SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{file} cannot be read ({reason}); it is damaged or no weights file: fetch it again") from None
-    require(isinstance(tensors, dict), f"{file} holds a {type(tensors).__name__}, not tensors by name")
+    require(
+        isinstance(tensors, dict) and all(isinstance(tensor, Tensor) for tensor in tensors.values()),
+        f"{file} does not hold tensors by name; it is no weights file: fetch it again",
+    )
     return dict(tensors)
 
 
@@ -224,6 +227,8 @@ def check_tensors(path: Path, tensors: Mapping[str, Tensor], expected: Mapping[s
     }
     said = "; ".join(f"it {what} {enumerate_names(names)}" for what, names in problems.items() if names)
     require(not said, f"{path} does not fit its config: {said}")
+    wrong = [name for name in expected if not tensors[name].isfinite().all()]
+    require(not wrong, f"{path} has weights that are no numbers, or infinite: {enumerate_names(wrong)}; fetch it again")
 
 
 def enumerate_names(names: list[str], most: int = 8) -> str:

@@ -1,6 +1,7 @@
 """What a run will cost, without running it: memory, time, money, and what devices send each other."""
 
 import itertools
+import math
 import sys
 from dataclasses import asdict, replace
 from typing import Any
@@ -19,7 +20,7 @@ from litebert.training.costs import FULL, Memory, count_exchanged, count_memory,
 def make_plan(request: Request) -> dict[str, Any]:
     """Everything that is to be said of a run."""
     require(request.devices > 0, f"devices is {request.devices}; it must be at least 1")
-    require((request.price or 0) >= 0, f"price is {request.price}; it must be at least 0")
+    require(0 <= (request.price or 0) < math.inf, f"price is {request.price}; it must be a number of at least 0")
     config = request.config
     corpora, weights = open_mixture(config.corpora) if config.corpus or config.mix else ([], [])
     encoder = find_encoder(config, corpora[0] if corpora else None)

@@ -200,6 +200,13 @@ def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
         config = read_json(folder / "config.json")
         require((folder / "scores.json").exists(), f"{folder} has no scores.json; go on with the run, or leave it out")
         scores = read_json(folder / "scores.json")
+        require(
+            "step" in scores
+            and all(
+                isinstance(value, int | float) for part in scores_by_split(scores).values() for value in part.values()
+            ),
+            f"{folder / 'scores.json'} is not what litebert finetune writes; go on with the run, to write it again",
+        )
         found = {
             f"{split} {metric.replace('_', ' ')}": f"{value:.1f}"
             for split, values in scores_by_split(scores).items()

@@ -245,7 +245,7 @@ def starts_unit(piece: str) -> bool:
     category = unicodedata.category(first) if first else "M"
     if category.startswith("L"):
         return unicodedata.name(first, "").startswith(UNSPACED)
-    return not category.startswith("M") and first != "\N{REPLACEMENT CHARACTER}"
+    return not category.startswith("M") and first != "\ufffd"  # a letter that was lost
 
 
 def make_valid(text: str) -> str:

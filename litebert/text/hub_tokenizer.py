@@ -46,6 +46,11 @@ def require_free(folder: Path, overwrite: bool) -> None:
     )
     weights = [name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
     require(not weights, f"{folder} has a model ({' '.join(weights)}), which knows no other vocabulary; choose another")
+    index = next(folder.glob("index*.json"), None)
+    require(
+        index is None,
+        f"{folder} has a corpus ({index and index.name}), which knows no other vocabulary; choose another",
+    )
     found = [name for name in VOCABULARY_FILES if (folder / name).exists()]
     require(
         overwrite or not found,

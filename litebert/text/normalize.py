@@ -51,7 +51,7 @@ def clean_albert(character: str, cased: bool) -> str:
 
 def clean_bert(character: str, cased: bool) -> str:
     """Chinese characters stand alone; accents are removed only together with capitals."""
-    if is_control(character) or character == "\N{REPLACEMENT CHARACTER}":
+    if is_control(character) or character == "\ufffd":
         return ""
     kept = character if cased else "".join(filter(is_no_accent, unicodedata.normalize("NFD", character)))
     return f" {kept} " if is_ideograph(character) else kept

@@ -212,6 +212,7 @@ def test_what_is_something_else_is_left_alone(
     for command, said in (
         (f"corpus books --vocab demo/vocab --out {model}", "has a model.safetensors: it is a model's or a run's"),
         (f"vocab books --size 100 --overwrite --out {model}", "which knows no other vocabulary"),
+        ("vocab books --size 100 --overwrite --out demo/corpus", "has a corpus (index.json), which knows no other"),
         ("pretrain --corpus demo/corpus --run demo/corpus --steps 1", "demo/corpus is a corpus (index.json is there)"),
         ("pretrain --corpus demo/corpus --run demo/vocab --steps 1", "demo/vocab is a vocabulary"),
         (f"finetune --data reviews --first review --label stars --init {model} --run demo/albert --steps 1",

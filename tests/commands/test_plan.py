@@ -103,6 +103,7 @@ def test_impossible_plans_are_refused_in_a_sentence(capsys: Printed, tmp_path: P
     assert "make it a multiple" in refuse(capsys, "plan", "--kind", "h100", "--devices", "3")
     assert "bf16" in refuse(capsys, "plan", "--kind", "t4", "--precision", "bf16")
     assert "price is -1" in refuse(capsys, "plan", "--kind", "t4", "--price", "-1")
+    assert "price is inf" in refuse(capsys, "plan", "--kind", "t4", "--price", "inf")
     missing = tmp_path / "missing"
     assert str(missing) in refuse(capsys, "plan", "--kind", "h100", "--corpus", missing)
     assert "there is no preset" in refuse(capsys, "plan", "--preset", "albert-bass")

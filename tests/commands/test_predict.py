@@ -1,6 +1,7 @@
 """litebert predict, called as a user calls it."""
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def test_a_text_gets_its_labels_with_their_probabilities(capsys: Printed, done: 
         (first, share), (second, rest) = (row.split() for row in rows if row.strip()[:1] in ("0", "1"))
         assert (first, {first, second}) == (label, {"0", "1"})
         assert float(share) > 0.5 and float(share) + float(rest) == pytest.approx(1, abs=1e-3)
+
+
+def test_labels_must_be_those_of_the_head(capsys: Printed, done: Finished, tmp_path: Path) -> None:
+    model = shutil.copytree(done.run / "model", tmp_path / "model")
+    content = json.loads((model / "task.json").read_text())
+    for labels in (["0"], ["0", "0"], ["0", "1", "2"]):
+        (model / "task.json").write_text(json.dumps(content | {"labels": labels}))
+        said = refuse(capsys, "predict", "--model", model, "--text", "the good dog")
+        assert f"task.json names {len({*labels})} different labels, and the head of" in said
 
 
 def test_programs_get_json(capsys: Printed, done: Finished) -> None:

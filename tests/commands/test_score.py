@@ -54,6 +54,11 @@ def test_the_file_of_anyone_is_scored_and_what_it_lacks_is_wrong(capsys: Printed
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"accuracy": 50.0}
     assert printed.err == "1 of 4 examples have no prediction and count as wrong\n", "no part of the JSON"
+    (tmp_path / "said.tsv").write_text("index\tprediction\n0\t1\n1\t0\n2\t1\n3\t0\n4\t0\n")
+    said = run(
+        capsys, "score", "--task", "sst2", "--gold", tmp_path / "dev.tsv", "--predictions", tmp_path / "said.tsv"
+    )
+    assert "1 of 5 predictions are of no example there" in said
 
 
 def test_the_diagnostic_set_has_no_dev_and_is_scored_as_it_is(capsys: Printed, tmp_path: Path) -> None:

@@ -438,6 +438,24 @@ def test_missing_extra_misshapen_and_untied_tensors_are_refused_by_name(tmp_path
         read_model(tmp_path)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -> None:
+    model = make_model(ALBERT, *PRETRAINING)
+    with torch.no_grad():
+        next(model.parameters())[3, 2] = value
+    write_model(model, tmp_path)
+    with pytest.raises(UserError, match=r"no numbers, or infinite: .*; fetch it again"):
+        read_model(tmp_path)
+
+
+def test_a_pickle_of_other_things_is_no_weights_file(tmp_path: Path) -> None:
+    write_model(make_model(ALBERT, *PRETRAINING), tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save({"albert.embeddings.word_embeddings.weight": 1}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(UserError, match="does not hold tensors by name"):
+        read_model(tmp_path)
+
+
 def edit_config(folder: Path, **changes: Any) -> None:
     content = read_json(folder / "config.json") | changes
     (folder / "config.json").write_text(json.dumps({k: v for k, v in content.items() if v is not ...}))

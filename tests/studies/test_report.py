@@ -82,6 +82,10 @@ def test_fine_tuning_is_on_it_by_seed_with_its_scores(tmp_path: Path) -> None:
     assert "sst2: in training, and on dev." in text and "dev accuracy" in text
     assert "seed-0" in text and "my-albert" in text and "51.2" in text
     assert "seed-1" in text and "random weights" in text and "62.5" in text
+    for damaged in ({}, {"step": 9, "dev": {"accuracy": "x"}}):
+        write_json(run / "scores.json", damaged)
+        with pytest.raises(UserError, match=r"seed-1/scores.json is not what litebert finetune writes"):
+            make_report([tmp_path / "sst2"], "title")
     (run / "scores.json").unlink()
     with pytest.raises(UserError, match=r"seed-1 has no scores.json; go on with the run"):
         make_report([tmp_path / "sst2"], "title")
