@@ -45,7 +45,7 @@ class Prepared(NamedTuple):
     config: FinetuneConfig
     asked: Finetuned
     head: str
-    """Whether it is new."""
+    """Whether it is new, in words."""
     samples: Sequence[Sample]
     """To learn from."""
     dev: Sequence[Split]
@@ -141,7 +141,7 @@ def agree_with_run(config: FinetuneConfig, run: Path, ranks: Ranks) -> FinetuneC
 
 
 def make_model(config: FinetuneConfig, question: Question) -> tuple[Model, str]:
-    """The folder's encoder under a new head; one that was fine-tuned for the same task keeps its own. And which."""
+    """The folder's encoder under a new head; one that was fine-tuned for the same task keeps its own. In words too."""
     torch.manual_seed(config.seed)
     head = head_of(question, config.classifier_dropout)
     dropout = {} if config.dropout is None else dict.fromkeys(("hidden_dropout", "attention_dropout"), config.dropout)
