@@ -18,6 +18,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ import numpy as np
 
 from litebert import files
 from litebert.config import UserError, check_fields, require
-from litebert.corpus.encode import Document, DocumentEncoder, Words, encode_in_worker, start_worker
+from litebert.corpus.encode import DocumentEncoder, Documents, Words, encode_in_worker, start_worker
 from litebert.corpus.index import INDEX_NAME, SPLITS, Block, Index, Split, Statistics, read_index
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import ShardWriter, join_path
@@ -87,7 +88,7 @@ class Place(NamedTuple):
 class Work(NamedTuple):
     """A block of documents, what was counted on the way to them, and where the next block begins."""
 
-    documents: list[Document]
+    documents: Documents
     counted: Statistics
     next: Place
     source_bytes: int
@@ -132,8 +133,8 @@ class Selection:
                 else:
                     self.num_skipped = reader.skipped  # an earlier run has counted these
 
-    def select(self, texts: list[str]) -> tuple[list[Document], Statistics]:
-        """Those of a block's documents that belong to this part and are new, each with its split."""
+    def select(self, texts: list[str]) -> tuple[Documents, Statistics]:
+        """Those of a block's documents that belong to this part and are new."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         hashes = np.array([hash_text(text) for text in encoded], np.uint64)
         kept = hashes % np.uint64(self.part.total) == self.part.number - 1
@@ -143,9 +144,12 @@ class Selection:
             kept[mine] = self.seen.add(hashes[mine])
             counted.num_duplicates = len(mine) - int(kept.sum())
         held_out = hashes / 2.0**64 < self.config.dev_share
-        places = np.flatnonzero(kept).tolist()
-        counted.num_bytes = sum(len(encoded[place]) for place in places)
-        return [Document(encoded[place], "dev" if held_out[place] else "train") for place in places], counted
+        documents: Documents = {
+            "train": list(compress(encoded, kept & ~held_out)),
+            "dev": list(compress(encoded, kept & held_out)),
+        }
+        counted.num_bytes = sum(map(len, chain.from_iterable(documents.values())))
+        return documents, counted
 
 
 def gather(documents: Iterator[tuple[str, Place]]) -> Iterator[tuple[list[str], Place]]:
@@ -177,11 +181,10 @@ class Builder:
 
     def add(self, work: Work, blocks: dict[Split, Block]) -> None:
         self.statistics.add(work.counted)
-        self.statistics.num_empty += len(work.documents)
         for split, block in blocks.items():
             self.writers[split].add(block)
             self.statistics.count(block, self.unknown)
-            self.statistics.num_empty -= len(block.document_sizes)
+            self.statistics.num_empty += len(work.documents[split]) - len(block.document_sizes)
         if max(writer.num_tokens for writer in self.writers.values()) >= self.config.shard_size:
             self.write(work.next, complete=False)
 
@@ -267,7 +270,8 @@ def encode_in_processes(
     failure: UserError | None = None
     try:
         with uninterrupted():
-            pool.submit(int)  # so that workers start while the first block is read
+            for _ in range(num_workers):
+                pool.submit(int)  # so that all start while the first block is read
         try:
             for work in works:
                 with uninterrupted():

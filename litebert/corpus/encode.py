@@ -8,23 +8,19 @@ import threading
 from collections.abc import Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.corpus.index import SPLITS, Block, Split
+from litebert.corpus.index import Block, Split
 from litebert.text.sentences import split_document
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.text.words import word_starts
 
 Words = Literal["pieces", "jieba"]
-
-
-class Document(NamedTuple):
-    text: bytes
-    """UTF-8, as it travels to the worker."""
-    split: Split
+Documents = dict[Split, list[bytes]]
+"""Those of each split, in UTF-8, as they travel to a worker."""
 
 
 class DocumentEncoder:
@@ -34,13 +30,11 @@ class DocumentEncoder:
         self.vocabulary = vocabulary
         self.words = words
 
-    def encode(self, documents: Sequence[Document]) -> dict[Split, Block]:
+    def encode(self, documents: Documents) -> dict[Split, Block]:
         """The documents of each split as a block."""
         return {
-            split: self.encode_texts(
-                [document.text.decode("utf-8", "surrogatepass") for document in documents if document.split == split]
-            )
-            for split in SPLITS
+            split: self.encode_texts([text.decode("utf-8", "surrogatepass") for text in texts])
+            for split, texts in documents.items()
         }
 
     def encode_texts(self, texts: Sequence[str]) -> Block:
@@ -104,6 +98,6 @@ def leave_with_parent() -> None:
         os._exit(1)
 
 
-def encode_in_worker(documents: Sequence[Document]) -> dict[Split, Block]:
+def encode_in_worker(documents: Documents) -> dict[Split, Block]:
     assert encoder is not None
     return encoder.encode(documents)

@@ -28,6 +28,8 @@ UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "BOPOMOFO", "THAI", "LAO
 MOST_KNOWN_SPANS = 1 << 17
 """How many words are kept with the spans of their pieces before all are forgotten."""
 
+LONG_WORD = 16
+"""Characters between spaces, on average, from which a text counts as one of a script without them."""
 WORDS_PER_CALL = 2000
 """Words whose rows of ids are held at a time: the memory of many is given back, and has to be asked for again."""
 
@@ -90,27 +92,24 @@ class SentencePieceEngine:
         if lines.count("\n") >= len(texts):  # a line end within a text is a space to any preparation
             texts = [text.replace("\n", " ") for text in texts]
             lines = "\n".join(texts)
-        data = lines.encode(errors="replace")
-        if len(data) > LONGEST_WORD * (lines.count(" ") + len(texts)):
+        if len(lines) > LONG_WORD * (lines.count(" ") + len(texts)):
             return self.encode_unspaced(texts)
-        return self.words.encode_lines(data)
+        return self.words.encode_lines(lines.encode(errors="replace"))
 
     def encode_unspaced(self, sentences: Sequence[str]) -> tuple[Tokens, Counts]:
         """As the table of words would, for words too long to come again, such as Chinese sentences."""
         if self.prepare or not self.joined.is_exact:
             return self.encode_apart(sentences)
         joined = join_sentences(sentences)
-        fits = self.joined.fit(joined)
-        if not fits.all():
-            joined = join_sentences(list(compress(sentences, fits)))
-        encoded = self.joined.encode(joined, token_type(len(self.pieces)))
+        weights = self.joined.weigh(joined)
+        encoded = self.joined.encode(joined, weights, token_type(len(self.pieces)))
         if encoded is None:
             return self.encode_apart(sentences)
+        fits = weights <= self.joined.most
         if fits.all():
             return encoded
         # Each id is put where its sentence is.
-        counts = np.empty(len(sentences), np.int64)
-        tokens_of_most, counts[fits] = encoded
+        tokens_of_most, counts = encoded
         tokens_of_others, counts[~fits] = self.encode_apart(list(compress(sentences, ~fits)))
         is_of_most = np.repeat(fits, counts)
         tokens = np.empty(len(is_of_most), tokens_of_most.dtype)

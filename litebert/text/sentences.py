@@ -106,6 +106,8 @@ def opens_quote(text: str, position: int) -> bool:
 def ends_sentence(text: str, start: int, stop: int, end: int) -> bool:
     """Whether the sentence that begins at `start` ends with the stops at `stop`, before what follows at `end`."""
     if text[stop] in WIDE_STOPS:
+        if end == stop + 1:  # nearly always
+            return text[end] not in CONTINUATIONS
         return ends_at_wide(text[stop:end].rstrip(), text[end])
     if text[end - 1].isspace():
         return can_begin(text, end) and ends_at_narrow(text, start, stop, end)

@@ -49,19 +49,30 @@ def test_odd_characters_are_found_and_others_are_not(make_folder: Callable[..., 
     encoder = open_vocabulary(make_folder("albert")).engine.joined
     sentences = ["中文字符。", "a\u3000b", "字", "\u200b", "word and word", "中\u00a8文", "é", "\u337f", "\u2581"]
     fits = [True, False, True, False, True, False, True, False, False]
-    assert encoder.fit(join_sentences(sentences)).tolist() == fits
+    assert (encoder.weigh(join_sentences(sentences)) <= encoder.most).tolist() == fits
 
 
 def test_no_more_is_joined_than_adds_up_exactly(make_folder: Callable[..., Path]) -> None:
     encoder = open_vocabulary(make_folder("albert")).engine.joined
-    scores = [encoder.processor.GetScore(index) for index in range(len(encoder.begins_word))]
-    sentences = ["中" * length for length in (1, 7, encoder.num_joined - 1, 100, encoder.num_joined - 1, 3)]
-    parts = [part.decode() for part in encoder.cut(join_sentences(sentences))]
-    assert " ".join(parts) == " ".join(sentences)
+    unknown = next(chr(code) for code in range(0x4E00, 0x9FFF) if encoder.processor.encode(chr(code))[-1] == 1)
+    longest = encoder.most // encoder.cost_of(unknown)
+    sentences = [letter * length for letter in ("中", unknown) for length in (1, 7, longest - 1, 100, longest - 1, 3)]
+    joined = join_sentences(sentences)
+    weights = encoder.weigh(joined)
+    weights[3] = encoder.most + 1
+    parts = [part.decode() for part in encoder.cut(joined, weights)]
+    assert " ".join(parts) == " ".join(sentences[:3] + sentences[4:])
+    assert len(parts) < len(sentences)
     for part in parts:
-        largest = np.float32((len(part) + 1) * (10 - min(scores)))
-        assert largest + np.float32(2**-10) != largest, "the last bit would be lost"
-    assert not encoder.fit(join_sentences(["中" * encoder.num_joined]))[0]
+        score = sum(score_of(encoder, index) for index in encoder.processor.encode(part))
+        largest = np.float32(score - encoder.unknown_cost)
+        assert score >= -encoder.weigh(join_sentences([part])).sum(), "it costs less than was reckoned"
+        assert largest - np.float32(2**-10) != largest, "the last bit would be lost"
+    assert encoder.weigh(join_sentences([unknown * (longest + 1)]))[0] > encoder.most
+
+
+def score_of(encoder: JoinedEncoder, index: int) -> float:
+    return -encoder.unknown_cost if encoder.processor.IsUnknown(index) else encoder.processor.GetScore(index)
 
 
 def test_scores_of_others_are_not_added_up_together(
@@ -80,7 +91,7 @@ def test_where_marks_do_not_count_words_each_is_encoded_alone(
     make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = open_vocabulary(make_folder("albert")).engine
-    monkeypatch.setattr(JoinedEncoder, "try_character", lambda *_: True)
+    monkeypatch.setattr(JoinedEncoder, "try_character", lambda *_: 1)
     monkeypatch.setitem(encoder.__dict__, "joined", JoinedEncoder(encoder.processor, encoder.pieces))
     sentences = ["中文。", "a\u3000b", "字"]
     assert split_rows(*encoder.encode_unspaced(sentences)) == encode_alone(encoder, sentences)
