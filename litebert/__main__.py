@@ -18,8 +18,8 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from litebert import __version__
 from litebert.config import UserError, nearest
@@ -60,18 +60,14 @@ class TerminatedError(KeyboardInterrupt):
     """SIGTERM came where nothing is to be saved first: all that heeds an interrupt heeds it."""
 
 
-def terminate(*_: object) -> None:
-    raise TerminatedError
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exits with 0 when done, 2 when the user can correct what was wrong, 130 when interrupted, 143 when terminated."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
-    if arguments is None:  # this process is ours
-        signal.signal(signal.SIGTERM, terminate)
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # of a terminal that does not know all letters
+    is_ours = arguments is None  # this process, from its beginning to its end
+    heard = heed_signals() if is_ours else []
+    for stream in (sys.stdout, sys.stderr) if is_ours else ():
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # of a terminal that does not know all letters
     # Of `torchrun -m litebert -- pretrain`: torchrun stops reading options there, and hands it on.
     if given[:1] == ["--"]:
         del given[0]
@@ -84,30 +80,59 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"litebert {__version__}")
         else:
             run_command(name, rest)
-    except UserError as error:
-        print(f"litebert: {on_one_line(str(error))}", file=sys.stderr)
-        sys.exit(2)
-    except TerminatedError:
-        print("litebert: stopped by SIGTERM", file=sys.stderr)
-        leave(143, is_ours=arguments is None)
-    except KeyboardInterrupt:
-        print(f"litebert: interrupted{AFTER_INTERRUPTION.get(name, '')}", file=sys.stderr)
-        leave(130, is_ours=arguments is None)
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what was asked for is done; Python alone is still at its end
+    except KeyboardInterrupt as interrupt:
+        say_interrupted(name, isinstance(interrupt, TerminatedError), is_ours=is_ours)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         sys.stderr.close()
-    except OSError as error:
-        advice = ADVICE.get(error.errno or 0, "look at what is there")
-        print(f"litebert: {error.filename or 'output'}: {error.strerror or error}; {advice}", file=sys.stderr)
-        sys.exit(2)
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in OUT_OF_MEMORY):
+    except Exception as error:
+        if heard:  # what was interrupted, such as an import, made another error of it
+            say_interrupted(name, heard[-1] == signal.SIGTERM, is_ours=is_ours)
+        mistake = explain(error)
+        if mistake is None:
             raise
-        reason = on_one_line(str(error)).rpartition("] ")[2] or "none is left"
-        print(f"litebert: out of memory ({reason}); take a smaller model or batch: see litebert plan", file=sys.stderr)
+        print(f"litebert: {mistake}", file=sys.stderr)
         sys.exit(2)
 
 
-def leave(code: int, *, is_ours: bool) -> None:
+def heed_signals() -> list[int]:
+    """Makes an interrupt of SIGTERM too, and notes both in what it returns."""
+    heard: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        heard.append(number)
+        raise TerminatedError if number == signal.SIGTERM else KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else whoever started us wants it ignored
+        signal.signal(signal.SIGINT, interrupt)
+    return heard
+
+
+def explain(error: Exception) -> str | None:
+    """A sentence on what the user can correct; nothing for a mistake of our own."""
+    if isinstance(error, UserError):
+        return on_one_line(str(error))
+    if isinstance(error, OSError):
+        advice = ADVICE.get(error.errno or 0, "look at what is there")
+        return f"{error.filename or 'output'}: {error.strerror or error}; {advice}"
+    is_full = isinstance(error, RuntimeError) and any(sign in str(error) for sign in OUT_OF_MEMORY)
+    if isinstance(error, MemoryError) or is_full:
+        reason = on_one_line(str(error)).rpartition("] ")[2] or "none is left"
+        return f"out of memory ({reason}); take a smaller model or batch: see litebert plan"
+    return None
+
+
+def say_interrupted(name: str, is_terminated: bool, *, is_ours: bool) -> NoReturn:
+    if is_terminated:
+        print("litebert: stopped by SIGTERM", file=sys.stderr)
+        leave(143, is_ours=is_ours)
+    print(f"litebert: interrupted{AFTER_INTERRUPTION.get(name, '')}", file=sys.stderr)
+    leave(130, is_ours=is_ours)
+
+
+def leave(code: int, *, is_ours: bool) -> NoReturn:
     """Ends a process that was interrupted; at once, if it is ours: Python's own end would cut off threads that are in
     the middle of another language's work, and abort, and after an interrupt within `exec` it gives a code of its own.
     """

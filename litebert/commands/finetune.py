@@ -79,7 +79,7 @@ def run(options: Options) -> None:
         if ranks.is_first and outcome.stopped_by is None:
             print_scores(scores, folders, as_json=options.json)
     if outcome.stopped_by is not None:
-        end_stopped(outcome.stopped_by, f" at step {outcome.step:,} and saved", ranks.tell)
+        end_stopped(outcome.stopped_by, f" at step {outcome.step:,} and saved", ranks)
 
 
 def print_run(prepared: "Prepared") -> None:

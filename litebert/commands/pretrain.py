@@ -67,7 +67,7 @@ def run(options: Options) -> None:
                 warn_of_haste(options.run, options.settings.minutes)
             print(f"next: litebert plot {options.run}")
     if outcome.stopped_by is not None:
-        end_stopped(outcome.stopped_by, f" at step {outcome.step:,} of {steps:,} and saved", ranks.tell)
+        end_stopped(outcome.stopped_by, f" at step {outcome.step:,} of {steps:,} and saved", ranks)
 
 
 def warn_of_haste(run: Path, minutes: float | None) -> None:

@@ -63,11 +63,6 @@ def run(options: Options) -> None:
     )
     study = STUDIES[options.name]
     with join_ranks() as ranks:
-
-        def tell(message: str) -> None:
-            if ranks.is_first:
-                print(message, file=sys.stderr, flush=True)
-
         try:
             results = carry_out(
                 study,
@@ -76,10 +71,10 @@ def run(options: Options) -> None:
                 options.out,
                 ranks,
                 command=name_command(sys.argv),
-                tell=tell,
+                tell=ranks.tell,
             )
         except StoppedError as stopped:
-            end_stopped(stopped.signal_number, "", tell)
+            end_stopped(stopped.signal_number, "", ranks)
             return
         if ranks.is_first:
             print_results(study, results, options)

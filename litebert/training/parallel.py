@@ -7,6 +7,7 @@ was used, so a run can go on with another number of ranks, or with one.
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -42,9 +43,9 @@ class Ranks:
         return self.rank == 0
 
     def tell(self, message: str) -> None:
-        """Prints it once, however many ranks there are."""
+        """Says it to the user, not to what reads the output, and once, however many ranks there are."""
         if self.is_first:
-            print(message)
+            print(message, file=sys.stderr, flush=True)
 
     def add_up(self, values: Sequence[float]) -> list[float]:
         """The sums of these numbers over all ranks."""

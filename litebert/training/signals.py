@@ -3,9 +3,11 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from litebert.training.parallel import Ranks
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 STDERR = 2
@@ -36,8 +38,8 @@ def catch_signals(*, is_told: bool = False) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def end_stopped(number: int, where: str, tell: Callable[[str], None]) -> None:
+def end_stopped(number: int, where: str, ranks: Ranks) -> None:
     """How a command ends that a signal stopped: SIGTERM is a request that was met, Ctrl-C an end before the end."""
-    tell(f"stopped by {signal.Signals(number).name}{where}; run the same command to go on")
+    ranks.tell(f"stopped by {signal.Signals(number).name}{where}; run the same command to go on")
     if number == signal.SIGINT:
         sys.exit(130)

@@ -143,10 +143,15 @@ def test_fill_mask_refuses_a_model_without_its_head_and_a_text_too_long(
     )
 
 
-def test_a_vocabulary_larger_than_the_model_is_refused(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    with (folder / "vocab.txt").open("a") as file:
-        file.write("extra\n")
-    assert "a vocabulary of 13 pieces and a model of 12" in refuse(capsys, "fill-mask", folder, "[MASK]")
+def test_a_vocabulary_of_another_size_than_the_models_is_refused(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    for pieces in ([*PIECES, "extra"], PIECES[:-2]):
+        (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+        said = f"a vocabulary of {len(pieces)} pieces and a model of 12"
+        assert said in refuse(capsys, "fill-mask", folder, "[MASK]")
+    (folder / "vocab.txt").write_text("\n".join(PIECES[:-1]) + "\n")
+    run(capsys, "fill-mask", folder, "[MASK]")  # one row more, which makes a model round
 
 
 def test_convert_turns_googles_checkpoint_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -200,8 +205,48 @@ def test_interrupting_says_so_in_one_sentence(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in said and "interrupted" in said
+    assert said == "litebert: interrupted\n"
     assert not (tmp_path / "large" / "config.json").exists()
+
+
+INTERRUPTED = """
+import atexit, os, signal, sys
+import litebert.__main__
+
+def work(name, arguments):
+    {work}
+
+litebert.__main__.run_command = work
+sys.argv = ["litebert", "vocab"]
+litebert.__main__.main()
+"""
+MISTAKEN = """try:
+        signal.raise_signal({})
+    except KeyboardInterrupt:
+        raise ImportError("numpy")
+"""
+AFTERWARDS = "atexit.register(lambda: signal.raise_signal(signal.SIGINT))"
+
+
+@pytest.mark.parametrize(
+    ("work", "code", "said"),
+    [
+        (MISTAKEN.format("signal.SIGINT"), 130, "litebert: interrupted; the same command begins anew\n"),
+        (MISTAKEN.format("signal.SIGTERM"), 143, "litebert: stopped by SIGTERM\n"),
+        (AFTERWARDS, 0, ""),
+    ],
+)
+def test_a_signal_is_told_wherever_it_falls(work: str, code: int, said: str) -> None:
+    """Into an import, which makes another error of it; and into Python's own end, when all is done."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED.format(work=work)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_a_mistake_of_ours_is_told_with_its_place() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(work="raise ImportError")], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "Traceback" in done.stderr
 
 
 def test_what_is_something_else_is_left_alone(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from litebert.__main__ import main
 from litebert.recipes import find_recipe
 from litebert.training.metrics import read_metrics
 from tests.commands.calls import refuse, run
@@ -100,12 +101,13 @@ def test_a_signal_saves_and_says_how_to_go_on(
     sender.start()
     long = arguments(data, start, folder, "--steps", "100000", "--log-every", "2", "--evaluate-every", "0")
     if code is None:
-        said = run(capsys, *long)
+        main([*map(str, long), "--json"])
     else:
         with pytest.raises(SystemExit) as exit_code:
-            run(capsys, *long)
+            main([*map(str, long), "--json"])
         assert exit_code.value.code == code
-        said = capsys.readouterr().out
+    printed, said = capsys.readouterr()
+    assert not printed, "what reads JSON is told nothing else"
     assert f"stopped by {signal.Signals(number).name} at step " in said and "run the same command to go on" in said
     assert (folder / "checkpoints" / "latest").is_file() and not (folder / "scores.json").exists()
     assert read_metrics(folder)[0]["step"] == 2

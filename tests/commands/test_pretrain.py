@@ -109,12 +109,12 @@ def test_a_run_folder_that_is_a_file_is_refused(capsys: Printed, corpus: Path, t
 def test_a_signal_saves_and_says_how_to_go_on(corpus: Path, tmp_path: Path, number: int, code: int) -> None:
     folder = tmp_path / "run"
     command = [*arguments(corpus, folder, "--steps", "100000", "--log-every", "5"), "--evaluate-every", "0"]
-    with subprocess.Popen([sys.executable, "-m", "litebert", *command], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-m", "litebert", *command], stderr=subprocess.PIPE, text=True) as process:
         while not (folder / "metrics.jsonl").exists() or not (folder / "metrics.jsonl").stat().st_size:
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
-        said, _ = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == code
     assert f"stopped by {signal.Signals(number).name}" in said and "run the same command to go on" in said
     step = json.loads((folder / "checkpoints" / said_checkpoint(folder) / "state.json").read_text())["step"]
