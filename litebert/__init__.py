@@ -27,15 +27,10 @@ def open_model(
     or those that are given, made new where the folder lacks them. `changes` are to the encoder's config, for folders
     known to be wrong: `open_model(path, activation="gelu_tanh")`.
     """
-    from litebert.config import require
     from litebert.models.folder import find_folder, read_model
     from litebert.text.vocabulary import open_vocabulary
 
     vocabulary = open_vocabulary(find_folder(Path(path)))
     model = read_model(path, heads=heads, **changes)
-    require(
-        vocabulary.size <= model.config.vocab_size,
-        f"{path} holds a vocabulary of {vocabulary.size} pieces and a model of {model.config.vocab_size}; "
-        "put the vocabulary there that the model was trained with",
-    )
+    vocabulary.check_rows(model.config.vocab_size, path)
     return model, vocabulary

@@ -120,6 +120,12 @@ def type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
+def check_count(name: str, value: int, most: int) -> None:
+    """Also from above: what no machine can do should be refused before it is tried for minutes."""
+    require(value > 0, f"{name} is {value}; it must be at least 1")
+    require(value <= most, f"{name} is {value}; it must be at most {most:,}")
+
+
 def check_seed(seed: int) -> None:
     require(0 <= seed < 1 << 62, f"seed is {seed}; it must be at least 0 and below 2^62")
 

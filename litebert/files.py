@@ -197,6 +197,14 @@ def fetch(path: str | Path, *, anew: bool = False) -> Path:
     return copy
 
 
+def is_name(path: str | Path) -> bool:
+    """Whether a file can be named so: not with the character 0, nor with half a character."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
 def hash_file(path: Path) -> str:
     """The sha256 of a file on this machine, read piece by piece."""
     with path.open("rb") as file:
@@ -211,6 +219,7 @@ def cache_folder() -> Path:
 @contextlib.contextmanager
 def explain(path: str | Path, deed: str) -> Iterator[None]:
     """Says in one sentence why a file cannot be `deed` ("found", "read", "written")."""
+    require(is_name(path), f"{path} cannot be {deed}: no file has a name with such characters; correct it")
     try:
         yield
     except FileNotFoundError:

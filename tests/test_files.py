@@ -145,6 +145,8 @@ def test_files_of_one_name_at_two_urls_are_kept_apart(tmp_path: Path, monkeypatc
         ("nowhere/*.txt", "no file matches nowhere/.*; correct the pattern"),
         ("memory://nowhere/*.txt", "no file matches memory://nowhere/.*; correct the pattern"),
         ("nonsense://a", "nonsense://a cannot be found .*nonsense.*; check the URL"),
+        ("a\0b.txt", ".* cannot be found: no file has a name with such characters; correct it"),
+        ("\ud800.txt", ".* cannot be found: no file has a name with such characters; correct it"),
     ],
 )
 def test_what_is_not_there_is_named(path: str, said: str) -> None:

@@ -31,7 +31,11 @@ def run(options: Options) -> None:
     import sys
 
     from litebert.display import print_json, print_table
+    from litebert.tasks.classes import ClassTask
     from litebert.tasks.registry import find_task
+
+    def say(remark: str) -> None:
+        print(remark, file=sys.stderr if options.json else sys.stdout)
 
     task = find_task(options.task, options.columns, options.gold)
     examples = task.read(options.gold, options.split or (*task.splits["dev"], *task.splits["test"])[0])
@@ -39,12 +43,15 @@ def run(options: Options) -> None:
     scores = task.score(examples, predictions)
     known = sum(example.id in predictions for example in examples)
     if known < len(examples):
-        said = f"{len(examples) - known:,} of {len(examples):,} examples have no prediction and count as wrong"
-        print(said, file=sys.stderr if options.json else sys.stdout)
+        say(f"{len(examples) - known:,} of {len(examples):,} examples have no prediction and count as wrong")
     surplus = len(predictions) - known
     if surplus:
-        said = f"{surplus:,} of {len(predictions):,} predictions are of no example there, and count for nothing"
-        print(said, file=sys.stderr if options.json else sys.stdout)
+        say(f"{surplus:,} of {len(predictions):,} predictions are of no example there, and count for nothing")
+    if isinstance(task, ClassTask) and task.kind == "label":
+        said = {predictions[example.id].answer for example in examples if example.id in predictions}
+        strange = sorted(said - {example.label for example in examples})
+        if strange:
+            say(f"no example has the label {strange[0]!r}, which was predicted; macro F1 counts it as a class")
     if options.json:
         print_json(scores)
         return

@@ -171,12 +171,7 @@ def check_model(asked: Finetuned, path: object) -> None:
     """Refuses a vocabulary that the model was not made for, and samples that are longer than it can read."""
     length, most = asked.stored.limits.length, asked.model.config.num_positions
     require(length <= most, f"length is {length}; the model has {most} positions")
-    size, known = asked.vocabulary.size, asked.model.config.vocab_size
-    require(
-        size <= known,
-        f"{path} holds a vocabulary of {size} pieces and a model of {known}; put the vocabulary there that the model "
-        "was trained with",
-    )
+    asked.vocabulary.check_rows(asked.model.config.vocab_size, path)
 
 
 def question_of(head: HeadConfig) -> Question:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from litebert.batch import Batch
-from litebert.config import check_fields, require
+from litebert.config import check_count, check_fields, require
 from litebert.models.layers import Attention, Embedding, FeedForward, Reading
 from litebert.models.linear import Pack, Packs, is_large
 
@@ -25,8 +25,8 @@ Checkpointing = Literal["nothing", "activations", "layers"]
 """What training computes again in the backward pass instead of keeping it: the feed-forward networks' activated values
 (a quarter of a layer's memory, for one cheap operation), or all but each layer's input.
 """
-
-
+MOST_LAYERS = 4096
+LARGEST_SIZE = 1 << 28
 SHARED_BY_MANY = 4
 """Layers from which on packing a matrix for all of them pays."""
 
@@ -62,9 +62,10 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("vocab_size", "embedding_size", "hidden_size", "num_layers", "num_heads", "feed_forward_size",
+        for name in ("vocab_size", "embedding_size", "hidden_size", "num_heads", "feed_forward_size",
                      "num_positions", "num_segments"):  # fmt: skip
-            require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}; it must be at least 1")
+            check_count(name, getattr(self, name), LARGEST_SIZE)
+        check_count("num_layers", self.num_layers, MOST_LAYERS)
         for name in ("hidden_dropout", "attention_dropout"):
             require(0 <= getattr(self, name) < 1, f"{name} is {getattr(self, name)}; it must be in [0, 1)")
         require(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from litebert.config import check_fields, check_seed, plain_path, refuse_changes, require
+from litebert.config import check_count, check_fields, check_seed, plain_path, refuse_changes, require
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
@@ -17,6 +17,7 @@ from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
 
 FREE = ("loop", "checkpointing", "evaluation_sequences")
 """What may change when a run is gone on with; of the loop, what does not change what is learned."""
+MOST_SEQUENCES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +65,15 @@ class PretrainConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        require(self.num_sequences > 0, f"num_sequences is {self.num_sequences}; it must be at least 1")
+        check_count("num_sequences", self.num_sequences, MOST_SEQUENCES)
         require(self.steps is None or self.steps > 0, f"steps is {self.steps}; it must be at least 1")
         require(
             self.minutes is None or 0 < self.minutes < math.inf,
             f"minutes is {self.minutes}; it must be positive and finite",
         )
         require(
-            self.evaluation_sequences >= 0,
-            f"evaluation_sequences is {self.evaluation_sequences}; it must be at least 0",
+            0 <= self.evaluation_sequences <= MOST_SEQUENCES,
+            f"evaluation_sequences is {self.evaluation_sequences}; it must be from 0 to {MOST_SEQUENCES:,}",
         )
         check_seed(self.seed)
         require(

@@ -30,7 +30,7 @@ from litebert.studies.results import (
 )
 from litebert.studies.study import MEASURES, Study
 from litebert.training.curves import Run, XAxis
-from litebert.training.drawing import GREY, GRID, INK, name_runs
+from litebert.training.drawing import GREY, GRID, INK, name_runs, quietly_drawn
 from litebert.training.metrics import Line, read_metrics
 from litebert.training.plots import draw_runs
 
@@ -289,7 +289,8 @@ def to_figure(figure: "Figure", caption: str) -> str:
     from matplotlib import rc_context
 
     drawn = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "litebert"}):
+    # The browser has letters of its own for those that are unknown here.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "litebert"}), quietly_drawn():
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     picture = drawn.getvalue()
     picture = picture[picture.index("<svg") :]

@@ -45,6 +45,8 @@ SPECIAL_NAMES = {
 # In tokenizer_config.json, what LiteBERT says of a vocabulary that it trained, and of a tokenizer.json that it made.
 OUR_KEY = "litebert"
 MADE_KEY = "litebert_made_from"
+LEAST_USED = 0.9
+"""Of a model's rows, by the vocabulary beside it."""
 
 
 class Special(NamedTuple):
@@ -117,6 +119,14 @@ class Vocabulary:
         missing = [piece for piece in text.split() if piece not in known]
         require(not missing, f"the vocabulary of {self.size} has no piece {', '.join(map(repr, missing[:5]))}")
         return [known[piece] for piece in text.split()]
+
+    def check_rows(self, num_rows: int, where: object) -> None:
+        """Refuses a model with another number of pieces, but for a few to make it round, as some are made."""
+        require(
+            LEAST_USED * num_rows <= self.size <= num_rows,
+            f"{where} holds a vocabulary of {self.size} pieces and a model of {num_rows}; put the vocabulary there "
+            "that the model was trained with",
+        )
 
     def add_special(self, first: list[int], second: list[int] | None = None) -> list[int]:
         """[CLS] first [SEP], and second [SEP] after it if there is one."""

@@ -1,8 +1,11 @@
-"""What all pictures have in common: colours, the names of runs, and how a picture is written."""
+"""What all pictures have in common: colours, letters, the names of runs, and how a picture is written."""
 
 import io
+import logging
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,26 +17,50 @@ from litebert.files import local_path, write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+logger = logging.getLogger(__name__)
+
 SUFFIXES = (".png", ".pdf", ".svg")
 # Okabe and Ito's, which people of every kind of colour vision tell apart; without their yellow, too pale for a line.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY = "#666666"
 INK = "#333333"
 GRID = "#E6E6E6"
+CHINESE_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans CN", "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans GB", "Heiti SC", "Microsoft YaHei", "SimHei", "Noto Sans CJK JP",
+    "Noto Sans CJK TC", "Droid Sans Fallback", "Arial Unicode MS",
+)  # fmt: skip
+"""Those of Linux, macOS and Windows, for the letters that matplotlib's own font lacks."""
 
 
 def make_figure(width: float, height: float) -> "Figure":
-    """An empty picture of so many inches."""
+    """An empty picture of so many inches, in which names may be Chinese where a font for them is installed."""
+    from matplotlib import font_manager, rcParams
     from matplotlib.figure import Figure
 
+    installed = {*font_manager.get_font_names()} - {*rcParams["font.family"]}
+    rcParams["font.family"] += [name for name in CHINESE_FONTS if name in installed]
     return Figure(figsize=(width, height), layout="constrained", dpi=130)
 
 
 def save_figure(figure: "Figure", path: str | Path) -> None:
     """Writes a picture whole or not at all, of the kind that its name says."""
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=image_kind(path))
+    with quietly_drawn() as unknown:
+        figure.savefig(drawn, format=image_kind(path))
+    if unknown:
+        logger.warning("%s has boxes for letters that no font here has; install one, such as Noto Sans CJK", path)
     write_file(path, drawn.getvalue())
+
+
+@contextmanager
+def quietly_drawn() -> Iterator[list[str]]:
+    """Keeps matplotlib's warnings from the user, and hands over those of letters that it does not know."""
+    unknown: list[str] = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        yield unknown
+    unknown += [str(warning.message) for warning in warned if "missing from" in str(warning.message)]
 
 
 def image_kind(path: str | Path) -> str:

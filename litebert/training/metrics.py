@@ -101,7 +101,12 @@ def parse_line(text: bytes) -> Line | None:
     except (ValueError, RecursionError):  # neither JSON nor UTF-8
         return None
     is_whole = isinstance(line, dict) and isinstance(line.get("kind"), str) and isinstance(line.get("step"), int)
-    return line if is_whole else None
+    return line if is_whole and not any(map(is_huge, line.values())) else None
+
+
+def is_huge(value: object) -> bool:
+    """Whether it is a whole number that nobody has counted, nor can draw."""
+    return isinstance(value, int) and abs(value) >= 1 << 63
 
 
 def to_json(line: Line) -> bytes:

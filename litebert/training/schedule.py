@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from litebert.config import UserError, check_fields, require
+from litebert.config import UserError, check_count, check_fields, require
 
 # ALBERT 4.1 and its released code.
 PAPER_BATCH = 4096
 PAPER_RATE = 0.00176
 PAPER_STEPS = 125_000
 PAPER_WARMUP = 3125
+MOST_STEPS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class ScheduleConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        require(self.steps > 0, f"steps is {self.steps}; it must be at least 1")
+        check_count("steps", self.steps, MOST_STEPS)
         require(
             0 <= self.warmup_steps <= self.steps,
             f"warmup_steps is {self.warmup_steps}; it must be between 0 and steps, {self.steps}",

@@ -61,6 +61,15 @@ def test_the_file_of_anyone_is_scored_and_what_it_lacks_is_wrong(capsys: Printed
     assert "1 of 5 predictions are of no example there" in said
 
 
+def test_a_label_that_no_example_has_is_told(capsys: Printed, tmp_path: Path) -> None:
+    (tmp_path / "dev.csv").write_text("text,label\nit is,a\nit was,b\nit will,a\n")
+    (tmp_path / "said.tsv").write_text("index\tprediction\n0\ta\n1\tb\n2\tc\n")
+    call = ("score", "--task", "text", "--gold", tmp_path / "dev.csv", "--predictions", tmp_path / "said.tsv")
+    assert "no example has the label 'c', which was predicted; macro F1 counts it as a class" in run(capsys, *call)
+    (tmp_path / "said.tsv").write_text("index\tprediction\n0\ta\n1\tb\n2\tb\n")
+    assert "no example" not in run(capsys, *call)
+
+
 def test_the_diagnostic_set_has_no_dev_and_is_scored_as_it_is(capsys: Printed, tmp_path: Path) -> None:
     rows = ["entailment", "neutral", "contradiction", "neutral"]
     gold = ["Premise\tHypothesis\tLabel", *(f"it is\tit is\t{label}" for label in rows)]

@@ -265,6 +265,19 @@ def test_hidden_dropout_also_follows_the_feed_forward_network() -> None:
     assert 0.3 < (attended == summed).float().mean() < 0.7
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_layers": 0}, "num_layers is 0; it must be at least 1"),
+        ({"num_layers": 10**9}, "num_layers is 1000000000; it must be at most 4,096"),
+        ({"num_positions": 1 << 40}, "num_positions is 1099511627776; it must be at most 268,435,456"),
+    ],
+)
+def test_sizes_that_no_machine_holds_are_refused_at_once(changes: dict[str, int], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        replace(CONFIG, **changes)
+
+
 def test_a_sequence_longer_than_the_positions_is_refused() -> None:
     with pytest.raises(UserError, match="a sequence has 41 tokens; the model has 40 positions"):
         make_model().encoder(Batch.pack(make_sequences([41])))

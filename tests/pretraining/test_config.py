@@ -129,6 +129,8 @@ def test_the_same_minutes_mean_the_steps_that_were_found_for_them() -> None:
     ("changes", "said"),
     [
         ({"num_sequences": 0}, "num_sequences is 0"),
+        ({"num_sequences": 1 << 40}, "num_sequences is .*; it must be at most 1,048,576"),
+        ({"evaluation_sequences": 1 << 40}, "evaluation_sequences is .*; it must be from 0 to 1,048,576"),
         ({"minutes": -1.0}, "minutes is -1.0"),
         ({"steps": 0}, "steps is 0"),
         ({"seed": -1}, "seed is -1"),

@@ -95,8 +95,21 @@ def test_a_last_line_that_lacks_only_its_end_is_whole(tmp_path: Path) -> None:
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
 
 
+HUGE = b"1" + b"0" * 400
+
+
 @pytest.mark.parametrize(
-    "damage", [b"no json", b"", b"\xff\xfe", b"[1]", b'{"kind": "train"}', b'{"step": 3, "loss": 1.0}']
+    "damage",
+    [
+        b"no json",
+        b"",
+        b"\xff\xfe",
+        b"[1]",
+        b'{"kind": "train"}',
+        b'{"step": 3, "loss": 1.0}',
+        b'{"kind": "train", "step": %s}' % HUGE,
+        b'{"kind": "train", "step": 3, "tokens": -%s}' % HUGE,
+    ],
 )
 def test_a_damaged_line_is_named_and_nothing_is_rewritten(tmp_path: Path, damage: bytes) -> None:
     train(tmp_path, 0, 4, loss=9.0)

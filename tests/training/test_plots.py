@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from litebert.config import UserError
+from litebert.training import drawing
 from litebert.training.curves import Run, smooth_values
 from litebert.training.drawing import COLORS, choose_colors, name_runs, save_figure
 from litebert.training.plots import draw_runs
@@ -165,6 +166,23 @@ def test_the_legend_names_runs_as_they_are_called() -> None:
     shown = [[text.get_text() for text in legend.get_texts()] for legend in legends]
     assert shown == [["_a$b$", "c"], ["training", "held out", "interval", "shallow baseline", "chance"]]
     save_figure(draw_runs([make_run("$\\frac")]), "memory://legend.png")  # no mathematics
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("demo", True), ("中文", False)])
+def test_letters_that_no_font_has_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, is_known: bool
+) -> None:
+    from matplotlib import font_manager, rcParams
+
+    monkeypatch.setitem(rcParams, "font.family", ["DejaVu Sans"])
+    monkeypatch.setattr(drawing, "CHINESE_FONTS", ("DejaVu Serif", "No Such Font"))
+    monkeypatch.setattr(font_manager, "get_font_names", lambda: ["DejaVu Sans", "DejaVu Serif"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save_figure(draw_runs([make_run(name), make_run("c")]), tmp_path / "a.png")
+    assert rcParams["font.family"] == ["DejaVu Sans", "DejaVu Serif"]
+    told = [f"{tmp_path}/a.png has boxes for letters that no font here has; install one, such as Noto Sans CJK"]
+    assert caplog.messages == ([] if is_known else told)
 
 
 def test_every_run_has_a_colour_of_its_own() -> None:
