@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 LENGTHS = (128, 512)
 NUM_ON_PAGE = 20
+MOST_SHOWN = 10_000
 FEW_DOCUMENTS = 10
+ENOUGH = 0.1
+"""Of the documents to hold out."""
 MUCH_UNKNOWN = 0.05
 
 
@@ -76,10 +79,11 @@ class Options:
 
 
 def run(options: Options) -> None:
-    from litebert.config import require
+    from litebert.config import check_seed, require
     from litebert.corpus.workers import start_early
 
-    require(options.show >= 0, f"--show is {options.show}; give the number of samples to show")
+    require(0 <= options.show <= MOST_SHOWN, f"--show is {options.show}; give from 1 to {MOST_SHOWN:,} samples")
+    check_seed(options.seed)
     if options.json:
         for name in ("show", "html", "mix"):
             require(not getattr(options, name), f"--json is for what a corpus holds; leave out --{name}")
@@ -158,7 +162,8 @@ def warn_of_oddities(summary: dict[str, Any], dev_share: float) -> None:
     logger = logging.getLogger(__name__)
     documents = summary["splits"]["dev"]["documents"]
     if dev_share and documents < FEW_DOCUMENTS:
-        logger.warning("%d documents are held out, too few to measure a model on; build it with --dev 10%%", documents)
+        advice = "build it with --dev 10%" if dev_share < ENOUGH else "build it of more documents"
+        logger.warning("%d documents are held out, too few to measure a model on; %s", documents, advice)
     if summary["unknown_rate"] > MUCH_UNKNOWN:
         logger.warning(
             "%.1f %% of the tokens are unknown; is this the vocabulary of this text?", 100 * summary["unknown_rate"]

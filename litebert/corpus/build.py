@@ -31,7 +31,7 @@ from litebert.corpus.index import INDEX_NAME, SPLITS, Block, Index, Split, Stati
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import ShardWriter, join_path
 from litebert.corpus.workers import count_cores, uninterrupted, worker_context
-from litebert.text.documents import ReadConfig, Reader, Separated, Source
+from litebert.text.documents import ReadConfig, Reader, Separated, Source, is_remote
 from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, copy_vocabulary, open_vocabulary
 
 logger = logging.getLogger(__name__)
@@ -222,6 +222,7 @@ def build_corpus(
     `num_workers` processes encode, one for each core unless it is given; with 0 this one does. `report` hears, block by
     block, how many bytes of the source files have been read, and how many bytes of text were encoded by this call.
     """
+    require(part.total > 0, f"the part is {part.number}/{part.total}; a corpus has at least one part")
     require(
         1 <= part.number <= part.total,
         f"the part is {part.number}/{part.total}; it must be one of 1/{part.total} to {part.total}/{part.total}",
@@ -233,6 +234,7 @@ def build_corpus(
     require(sources, f"there is no text to build {out} from; name files or folders outside it")
     check_place(out)
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
+    warn_of_changes(sources, join_path(out, index.name))
     place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
     if index.complete:
         return index
@@ -345,6 +347,21 @@ def find_begun(out: str, index: Index) -> Index:
         if other.part == index.part:
             begun = other
     return begun
+
+
+def warn_of_changes(sources: Sequence[Source], index: str) -> None:
+    """A text that has kept its name and size since a part of the corpus was built may yet be another."""
+    if files.is_url(index) or not files.exists(index):
+        return
+    here = [source.path for source in sources if not is_remote(source.path)]
+    written = files.local_path(index).stat().st_mtime
+    changed = [path for path in here if files.local_path(path).stat().st_mtime > written]
+    if changed:
+        logger.warning(
+            "%s was written after %s; if its text has changed, remove that corpus or choose another --out",
+            changed[0],
+            index,
+        )
 
 
 def find_index_files(out: str) -> list[str]:

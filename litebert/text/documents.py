@@ -109,8 +109,12 @@ def find_readable(pattern: str) -> list[Source]:
     return readable
 
 
+def is_remote(path: str) -> bool:
+    return path.startswith(HUB) or is_url(path)
+
+
 def identity(path: str) -> str:
-    return path if path.startswith(HUB) or is_url(path) else str(Path(path).resolve())
+    return path if is_remote(path) else str(Path(path).resolve())
 
 
 def split_suffix(path: str) -> tuple[str, str]:

@@ -74,7 +74,7 @@ def read_metrics(run: str | Path) -> list[Line]:
     require(folder.exists(), f"{run} does not exist; give the folder of a training run")
     require((folder / FILE).is_file(), f"{run} has no {FILE}; give the folder of a training run")
     lines = list(read_lines(folder / FILE))
-    require(lines, f"{folder / FILE} is empty; wait until the run has written its first line")
+    require(lines, f"{folder / FILE} has no whole line; wait until the run has written its first line")
     return lines
 
 

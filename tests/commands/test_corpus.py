@@ -113,6 +113,8 @@ def test_parts_make_one_corpus(
         (["TEXT", "TEXT"], "there are 2 paths and no --out"),
         (["VOCAB"], "VOCAB is no corpus: it has no index.json"),
         (["VOCAB", "--show", "1"], "VOCAB is no corpus"),
+        (["VOCAB", "--show", "1000000000"], "--show is 1000000000; give from 1 to 10,000 samples"),
+        (["VOCAB", "--show", "1", "--seed", "-1"], "seed is -1; it must be at least 0"),
         ([], "there are 0 paths and no --out"),
     ],
 )

@@ -52,7 +52,7 @@ def test_several_runs_curves_are_put_here_or_where_they_are_wanted(
         ((), "RUN is missing; name the folder of a training run"),
         (("nowhere",), "nowhere does not exist; give the folder of a training run"),
         (("empty",), "empty has no metrics.jsonl; give the folder of a training run"),
-        (("begun",), "begun/metrics.jsonl is empty; wait until the run has written its first line"),
+        (("begun",), "begun/metrics.jsonl has no whole line; wait until the run has written its first line"),
         (("quiet",), "the runs have measured nothing yet"),
         (("damaged",), "line 2 of damaged/metrics.jsonl is damaged ('oops'); delete it or restore the file"),
         (("one", "--keys", "los"), "no run has measured 'los' (did you mean 'loss'?)"),

@@ -1,6 +1,7 @@
 import hashlib
 import itertools
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -298,6 +299,19 @@ def test_a_corpus_is_never_overwritten(
     assert contents(tmp_path / "out") == before
 
 
+def test_a_text_that_was_written_later_is_told(
+    text: Path, vocabulary: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(text, vocabulary, tmp_path / "out")
+    index, file = tmp_path / "out" / "index.json", min(text.iterdir())
+    make(text, vocabulary, tmp_path / "out")
+    assert not caplog.messages
+    os.utime(file, (0, index.stat().st_mtime + 1))
+    make(text, vocabulary, tmp_path / "out")
+    told = f"{file} was written after {index}; if its text has changed, remove that corpus or choose another --out"
+    assert caplog.messages == [told]
+
+
 def test_a_folder_with_another_vocabulary_is_left_as_it_is(text: Path, vocabulary: Path, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "vocab.txt").write_text("\n".join([*PIECES, "new"]) + "\n")
@@ -313,6 +327,8 @@ def test_text_without_a_token_and_impossible_parts_are_refused(vocabulary: Path,
         make(text, vocabulary, tmp_path / "out")
     with pytest.raises(UserError, match="the part is 3/2; it must be one of 1/2 to 2/2"):
         make(text, vocabulary, tmp_path / "out", part=Part(3, 2))
+    with pytest.raises(UserError, match="the part is 1/0; a corpus has at least one part"):
+        make(text, vocabulary, tmp_path / "out", part=Part(1, 0))
     with pytest.raises(UserError, match="the dev share is 1; it must be at least 0 and below 1"):
         BuildConfig(dev_share=1)
     with pytest.raises(UserError, match="shard_size is 0"):

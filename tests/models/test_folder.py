@@ -1,6 +1,7 @@
 import json
 import logging
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -529,6 +530,10 @@ def test_an_old_pickle_is_read_but_never_run(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "model.safetensors").unlink()
     torch.save(old, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=False)
     assert_same_state(read_model(tmp_path), model)
+    torch.save(old, tmp_path / "pytorch_model.bin", pickle_protocol=4)  # of which torch warns
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same_state(read_model(tmp_path), model)
     torch.save({"weight": Trap()}, tmp_path / "pytorch_model.bin")
     with pytest.raises(UserError, match="pytorch_model.bin cannot be read"):
         read_model(tmp_path)

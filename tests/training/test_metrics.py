@@ -143,7 +143,7 @@ def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no metrics.jsonl; give the folder of a training run"):
         read_metrics(tmp_path)
     (tmp_path / "metrics.jsonl").write_bytes(json.dumps({"kind": "train", "step": 1}).encode()[:-3])
-    with pytest.raises(UserError, match="metrics.jsonl is empty; wait"):
+    with pytest.raises(UserError, match="metrics.jsonl has no whole line; wait"):
         read_metrics(tmp_path)
 
 
