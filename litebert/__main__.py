@@ -80,8 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"litebert {__version__}")
         else:
             run_command(name, rest)
-        if is_ours:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what was asked for is done; Python alone is still at its end
+        for number in (signal.SIGINT, signal.SIGTERM) if is_ours else ():
+            signal.signal(number, signal.SIG_IGN)  # what was asked for is done; Python alone is still at its end
     except KeyboardInterrupt as interrupt:
         say_interrupted(name, isinstance(interrupt, TerminatedError), is_ours=is_ours)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough

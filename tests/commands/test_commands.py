@@ -225,7 +225,7 @@ MISTAKEN = """try:
     except KeyboardInterrupt:
         raise ImportError("numpy")
 """
-AFTERWARDS = "atexit.register(lambda: signal.raise_signal(signal.SIGINT))"
+AFTERWARDS = "atexit.register(lambda: signal.raise_signal({}))"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,8 @@ AFTERWARDS = "atexit.register(lambda: signal.raise_signal(signal.SIGINT))"
     [
         (MISTAKEN.format("signal.SIGINT"), 130, "litebert: interrupted; the same command begins anew\n"),
         (MISTAKEN.format("signal.SIGTERM"), 143, "litebert: stopped by SIGTERM\n"),
-        (AFTERWARDS, 0, ""),
+        (AFTERWARDS.format("signal.SIGINT"), 0, ""),
+        (AFTERWARDS.format("signal.SIGTERM"), 0, ""),
     ],
 )
 def test_a_signal_is_told_wherever_it_falls(work: str, code: int, said: str) -> None:
