@@ -80,20 +80,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"litebert {__version__}")
         else:
             run_command(name, rest)
-        for number in (signal.SIGINT, signal.SIGTERM) if is_ours else ():
-            signal.signal(number, signal.SIG_IGN)  # what was asked for is done; Python alone is still at its end
     except KeyboardInterrupt as interrupt:
         say_interrupted(name, isinstance(interrupt, TerminatedError), is_ours=is_ours)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        sys.stderr.close()
     except Exception as error:
-        if heard:  # what was interrupted, such as an import, made another error of it
+        if heard and not isinstance(error, UserError):  # what was interrupted, such as an import, made this of it
             say_interrupted(name, heard[-1] == signal.SIGTERM, is_ours=is_ours)
+        if isinstance(error, BrokenPipeError):  # the reader of our output, such as `head`, has seen enough
+            sys.stderr.close()
+            return
         mistake = explain(error)
         if mistake is None:
             raise
         print(f"litebert: {mistake}", file=sys.stderr)
         sys.exit(2)
+    finally:
+        if is_ours:
+            ignore_signals()  # all is said and done; Python alone is still at its end
 
 
 def heed_signals() -> list[int]:
@@ -108,6 +110,11 @@ def heed_signals() -> list[int]:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else whoever started us wants it ignored
         signal.signal(signal.SIGINT, interrupt)
     return heard
+
+
+def ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def explain(error: Exception) -> str | None:
@@ -125,6 +132,8 @@ def explain(error: Exception) -> str | None:
 
 
 def say_interrupted(name: str, is_terminated: bool, *, is_ours: bool) -> NoReturn:
+    if is_ours:
+        ignore_signals()
     if is_terminated:
         print("litebert: stopped by SIGTERM", file=sys.stderr)
         leave(143, is_ours=is_ours)
@@ -137,8 +146,9 @@ def leave(code: int, *, is_ours: bool) -> NoReturn:
     the middle of another language's work, and abort, and after an interrupt within `exec` it gives a code of its own.
     """
     if is_ours:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # the same Ctrl-C has ended who reads it
+                stream.flush()
         os._exit(code)
     sys.exit(code)
 

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 BLOCK_SIZE = 1 << 19
 """Characters handed to a worker at a time."""
+LEAST_SIZE = BLOCK_SIZE // 8
+"""Bytes of the source files, which may be compressed, that may be a block."""
 NUM_AHEAD = 2
 """Blocks that lie ready for each worker, so that none waits."""
 
@@ -234,7 +236,7 @@ def build_corpus(
     require(sources, f"there is no text to build {out} from; name files or folders outside it")
     check_place(out)
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
-    warn_of_changes(sources, join_path(out, index.name))
+    warn_of_changes(sources, out)
     place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
     if index.complete:
         return index
@@ -245,7 +247,8 @@ def build_corpus(
         encoded = encode_here(works, DocumentEncoder(vocabulary, config.words))
     else:
         num_workers = num_workers or count_cores()
-        encoded = encode_in_processes(works, vocabulary_path, config.words, num_workers)
+        num_early = min(num_workers, 1 + sum(source.size for source in selection.sources) // LEAST_SIZE)
+        encoded = encode_in_processes(works, vocabulary_path, config.words, num_workers, num_early)
     text_bytes = 0
     with closing(encoded):  # ends the workers here and now, also after an interrupt: at the exit they would hang
         for work, blocks in encoded:
@@ -264,16 +267,19 @@ def encode_here(
 
 
 def encode_in_processes(
-    works: Iterator[Work], vocabulary_path: str | Path, words: Words, num_workers: int
+    works: Iterator[Work], vocabulary_path: str | Path, words: Words, num_workers: int, num_early: int
 ) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
-    """Encodes blocks in worker processes and hands them back in order, never far ahead of the slowest."""
+    """Encodes blocks in worker processes and hands them back in order, never far ahead of the slowest.
+
+    So many of them start at once, while the first block is read; others where there is more to do.
+    """
     pool = ProcessPoolExecutor(num_workers, worker_context(), start_worker, (vocabulary_path, words))
     ahead: deque[tuple[Work, Future[dict[Split, Block]]]] = deque()
     failure: UserError | None = None
     try:
         with uninterrupted():
-            for _ in range(num_workers):
-                pool.submit(int)  # so that all start while the first block is read
+            for _ in range(num_early):
+                pool.submit(int)
         try:
             for work in works:
                 with uninterrupted():
@@ -349,18 +355,19 @@ def find_begun(out: str, index: Index) -> Index:
     return begun
 
 
-def warn_of_changes(sources: Sequence[Source], index: str) -> None:
+def warn_of_changes(sources: Sequence[Source], out: str) -> None:
     """A text that has kept its name and size since a part of the corpus was built may yet be another."""
-    if files.is_url(index) or not files.exists(index):
+    indexes = [] if files.is_url(out) else find_index_files(out)
+    if not indexes:
         return
+    oldest = min(files.local_path(index).stat().st_mtime for index in indexes)
     here = [source.path for source in sources if not is_remote(source.path)]
-    written = files.local_path(index).stat().st_mtime
-    changed = [path for path in here if files.local_path(path).stat().st_mtime > written]
+    changed = [path for path in here if files.local_path(path).stat().st_mtime > oldest]
     if changed:
         logger.warning(
-            "%s was written after %s; if its text has changed, remove that corpus or choose another --out",
+            "%s was written, or copied, after the corpus in %s; if it is another text now, choose another --out",
             changed[0],
-            index,
+            out,
         )
 
 

@@ -164,9 +164,14 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return load_file(file)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pickles that others than torch wrote: either they hold tensors or not
+            warnings.simplefilter("ignore")  # of other pickles, which it then refuses
             tensors = torch.load(file, map_location="cpu", weights_only=True)
-    except (safetensors.SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except pickle.UnpicklingError:  # with advice to trust it
+        raise UserError(
+            f"{file} is no pickle of tensors alone, as torch.save writes it; fetch it again, or save the weights as "
+            "safetensors"
+        ) from None
+    except (safetensors.SafetensorError, RuntimeError, EOFError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{file} cannot be read ({reason}); it is damaged or no weights file: fetch it again") from None
     require(

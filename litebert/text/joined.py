@@ -83,8 +83,9 @@ class JoinedEncoder:
     def cost_of(self, piece: str) -> int:
         """Of one character, at least 1, rounded up."""
         index = self.processor.PieceToId(piece)
-        is_plain = not (self.processor.IsUnknown(index) or self.processor.IsControl(index))
-        cost = -self.processor.GetScore(index) if is_plain else self.unknown_cost
+        is_never_used = self.processor.IsControl(index) or self.processor.IsUnused(index)
+        is_unknown = self.processor.IsUnknown(index) or is_never_used
+        cost = self.unknown_cost if is_unknown else -self.processor.GetScore(index)
         return min(max(math.ceil(cost), 1), ODD)
 
     def encode(

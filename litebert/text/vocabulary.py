@@ -45,8 +45,8 @@ SPECIAL_NAMES = {
 # In tokenizer_config.json, what LiteBERT says of a vocabulary that it trained, and of a tokenizer.json that it made.
 OUR_KEY = "litebert"
 MADE_KEY = "litebert_made_from"
-LEAST_USED = 0.9
-"""Of a model's rows, by the vocabulary beside it."""
+LEAST_USED, MOST_SPARE = 0.9, 127
+"""The share of a model's rows that a vocabulary uses, or else how many it may leave over."""
 
 
 class Special(NamedTuple):
@@ -121,9 +121,9 @@ class Vocabulary:
         return [known[piece] for piece in text.split()]
 
     def check_rows(self, num_rows: int, where: object) -> None:
-        """Refuses a model with another number of pieces, but for a few to make it round, as some are made."""
+        """Refuses a model with another number of pieces, but for some to make it round."""
         require(
-            LEAST_USED * num_rows <= self.size <= num_rows,
+            min(LEAST_USED * num_rows, num_rows - MOST_SPARE) <= self.size <= num_rows,
             f"{where} holds a vocabulary of {self.size} pieces and a model of {num_rows}; put the vocabulary there "
             "that the model was trained with",
         )

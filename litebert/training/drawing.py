@@ -34,18 +34,16 @@ CHINESE_FONTS = (
 
 
 def make_figure(width: float, height: float) -> "Figure":
-    """An empty picture of so many inches, in which names may be Chinese where a font for them is installed."""
-    from matplotlib import font_manager, rcParams
+    """An empty picture of so many inches."""
     from matplotlib.figure import Figure
 
-    installed = {*font_manager.get_font_names()} - {*rcParams["font.family"]}
-    rcParams["font.family"] += [name for name in CHINESE_FONTS if name in installed]
     return Figure(figsize=(width, height), layout="constrained", dpi=130)
 
 
 def save_figure(figure: "Figure", path: str | Path) -> None:
     """Writes a picture whole or not at all, of the kind that its name says."""
     drawn = io.BytesIO()
+    add_fonts(figure)
     with quietly_drawn() as unknown:
         figure.savefig(drawn, format=image_kind(path))
     if unknown:
@@ -53,14 +51,32 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
     write_file(path, drawn.getvalue())
 
 
+def add_fonts(figure: "Figure") -> None:
+    """Lets names be Chinese where a font for them is installed."""
+    from matplotlib.font_manager import get_font_names
+    from matplotlib.text import Text
+
+    installed = {*get_font_names()}
+    fonts = [name for name in CHINESE_FONTS if name in installed]
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_fontfamily([*text.get_fontfamily(), *fonts])
+
+
 @contextmanager
 def quietly_drawn() -> Iterator[list[str]]:
-    """Keeps matplotlib's warnings from the user, and hands over those of letters that it does not know."""
+    """Keeps those of matplotlib's warnings from the user that he can do nothing about; hands over the letters that it
+    does not know."""
     unknown: list[str] = []
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         yield unknown
-    unknown += [str(warning.message) for warning in warned if "missing from" in str(warning.message)]
+    for warning in warned:
+        message = str(warning.message)
+        if "missing from" in message:
+            unknown.append(message)
+        elif "constrained_layout not applied" not in message:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def image_kind(path: str | Path) -> str:

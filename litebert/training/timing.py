@@ -15,8 +15,8 @@ from litebert.training.parallel import Ranks
 WARM_STEPS = 3
 SECONDS = 3.0
 FEWEST, MOST = 3, 200
-FAR = 3.0
-"""Times the median, from which on a step was delayed by something else."""
+RARE = 0.02
+"""The share of steps that something else may have delayed."""
 PROBE_SIZE = 1024
 """Rows and columns of the matrices that tell the peak: as fast as twice as large ones, in a quarter of their memory."""
 
@@ -40,18 +40,22 @@ def time_step(training: Training, ranks: Ranks, first_step: int = 0) -> float:
     batches = training.batches(first_step)
 
     def take(number: int) -> float:
-        """The mean of so many steps, on all ranks, but for those that something else delayed."""
+        """The mean of so many steps, on all ranks."""
         seconds = []
         for _ in range(number):
             start = time.perf_counter()
             loop.step = first_step  # the rate, the depth and the length of that step
             loop.take_step(batches, [])
             seconds.append(time.perf_counter() - start)
-        usual = [each for each in seconds if each < FAR * statistics.median(seconds)]
-        return ranks.add_up([statistics.mean(usual)])[0] / ranks.num_ranks
+        return ranks.add_up([average(seconds)])[0] / ranks.num_ranks
 
     number = min(MOST, max(FEWEST, round(SECONDS / take(WARM_STEPS))))
     return take(number)
+
+
+def average(seconds: list[float]) -> float:
+    """The mean without the slowest, which something else may have delayed; what many steps wait for is theirs."""
+    return statistics.mean(sorted(seconds)[: len(seconds) - max(1, round(RARE * len(seconds)))])
 
 
 def time_evaluation(training: Training, ranks: Ranks) -> float:

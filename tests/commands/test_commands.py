@@ -1,9 +1,11 @@
 import json
+import os
 import shlex
 import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,12 +148,12 @@ def test_fill_mask_refuses_a_model_without_its_head_and_a_text_too_long(
 def test_a_vocabulary_of_another_size_than_the_models_is_refused(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
-    for pieces in ([*PIECES, "extra"], PIECES[:-2]):
-        (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
-        said = f"a vocabulary of {len(pieces)} pieces and a model of 12"
-        assert said in refuse(capsys, "fill-mask", folder, "[MASK]")
     (folder / "vocab.txt").write_text("\n".join(PIECES[:-1]) + "\n")
     run(capsys, "fill-mask", folder, "[MASK]")  # one row more, which makes a model round
+    (folder / "vocab.txt").write_text("\n".join([*PIECES, "extra"]) + "\n")
+    assert "a vocabulary of 13 pieces and a model of 12" in refuse(capsys, "fill-mask", folder, "[MASK]")
+    write_model(Model(replace(read_model(folder).config, vocab_size=200), [HeadConfig(kind="masked_token")]), folder)
+    assert "a vocabulary of 13 pieces and a model of 200" in refuse(capsys, "fill-mask", folder, "[MASK]")
 
 
 def test_convert_turns_googles_checkpoint_into_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -223,24 +225,38 @@ litebert.__main__.main()
 MISTAKEN = """try:
         signal.raise_signal({})
     except KeyboardInterrupt:
-        raise ImportError("numpy")
+        raise {}("numpy")
 """
+TOLD = "litebert: interrupted; the same command begins anew\n"
 AFTERWARDS = "atexit.register(lambda: signal.raise_signal({}))"
 
 
 @pytest.mark.parametrize(
     ("work", "code", "said"),
     [
-        (MISTAKEN.format("signal.SIGINT"), 130, "litebert: interrupted; the same command begins anew\n"),
-        (MISTAKEN.format("signal.SIGTERM"), 143, "litebert: stopped by SIGTERM\n"),
+        (MISTAKEN.format("signal.SIGINT", "ImportError"), 130, TOLD),
+        (MISTAKEN.format("signal.SIGINT", "BrokenPipeError"), 130, TOLD),
+        (MISTAKEN.format("signal.SIGTERM", "ImportError"), 143, "litebert: stopped by SIGTERM\n"),
+        (MISTAKEN.format("signal.SIGINT", "litebert.__main__.UserError"), 2, "litebert: numpy\n"),
         (AFTERWARDS.format("signal.SIGINT"), 0, ""),
         (AFTERWARDS.format("signal.SIGTERM"), 0, ""),
+        (f"{AFTERWARDS.format('signal.SIGINT')}; sys.exit(2)", 2, ""),
     ],
 )
 def test_a_signal_is_told_wherever_it_falls(work: str, code: int, said: str) -> None:
     """Into an import, which makes another error of it; and into Python's own end, when all is done."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED.format(work=work)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_an_interrupt_that_ends_the_reader_too_is_told() -> None:
+    """As of `litebert vocab | tee log`, where Ctrl-C ends both."""
+    work = "print('some'); os.close(1); signal.raise_signal(signal.SIGINT)"
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(work=work)], capture_output=True, text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, TOLD)
 
 
 def test_a_mistake_of_ours_is_told_with_its_place() -> None:

@@ -68,6 +68,10 @@ def test_a_label_that_no_example_has_is_told(capsys: Printed, tmp_path: Path) ->
     assert "no example has the label 'c', which was predicted; macro F1 counts it as a class" in run(capsys, *call)
     (tmp_path / "said.tsv").write_text("index\tprediction\n0\ta\n1\tb\n2\tb\n")
     assert "no example" not in run(capsys, *call)
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\nit is\t1\n")
+    (tmp_path / "said.tsv").write_text("index\tprediction\n0\t0\n")
+    call = ("score", "--task", "sst2", "--gold", tmp_path / "dev.tsv", "--predictions", tmp_path / "said.tsv")
+    assert "macro" not in run(capsys, *call), "which SST-2 does not have"
 
 
 def test_the_diagnostic_set_has_no_dev_and_is_scored_as_it_is(capsys: Printed, tmp_path: Path) -> None:

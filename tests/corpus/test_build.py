@@ -308,8 +308,8 @@ def test_a_text_that_was_written_later_is_told(
     assert not caplog.messages
     os.utime(file, (0, index.stat().st_mtime + 1))
     make(text, vocabulary, tmp_path / "out")
-    told = f"{file} was written after {index}; if its text has changed, remove that corpus or choose another --out"
-    assert caplog.messages == [told]
+    told = f"{file} was written, or copied, after the corpus in {tmp_path}/out; if it is another text now, choose"
+    assert caplog.messages == [f"{told} another --out"]
 
 
 def test_a_folder_with_another_vocabulary_is_left_as_it_is(text: Path, vocabulary: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from matplotlib import font_manager, rcParams
 from PIL import Image
 
 from litebert.config import UserError
@@ -172,17 +173,29 @@ def test_the_legend_names_runs_as_they_are_called() -> None:
 def test_letters_that_no_font_has_are_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, is_known: bool
 ) -> None:
-    from matplotlib import font_manager, rcParams
-
-    monkeypatch.setitem(rcParams, "font.family", ["DejaVu Sans"])
-    monkeypatch.setattr(drawing, "CHINESE_FONTS", ("DejaVu Serif", "No Such Font"))
-    monkeypatch.setattr(font_manager, "get_font_names", lambda: ["DejaVu Sans", "DejaVu Serif"])
+    monkeypatch.setattr(font_manager, "get_font_names", lambda: ["DejaVu Sans"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         save_figure(draw_runs([make_run(name), make_run("c")]), tmp_path / "a.png")
-    assert rcParams["font.family"] == ["DejaVu Sans", "DejaVu Serif"]
     told = [f"{tmp_path}/a.png has boxes for letters that no font here has; install one, such as Noto Sans CJK"]
     assert caplog.messages == ([] if is_known else told)
+
+
+def test_chinese_fonts_that_are_installed_are_added_to_a_picture_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "CHINESE_FONTS", ("No Such Font", "DejaVu Serif"))
+    figure = draw_runs([make_run("one"), make_run("c")])
+    save_figure(figure, tmp_path / "a.png")
+    for text in figure.legends[0].get_texts():
+        assert text.get_fontfamily()[-1] == "DejaVu Serif"
+    assert "DejaVu Serif" not in rcParams["font.family"]
+
+
+def test_other_warnings_are_heard() -> None:
+    with pytest.warns(UserWarning, match="unheard of"), drawing.quietly_drawn():
+        warnings.warn("constrained_layout not applied because axes sizes collapsed to zero", stacklevel=1)
+        warnings.warn("unheard of", stacklevel=1)
 
 
 def test_every_run_has_a_colour_of_its_own() -> None:
