@@ -1,6 +1,6 @@
 """The whole path in a few minutes, by the commands that one would type oneself.
 
-    python examples/first_model.py --minutes 2.5 --out demo
+    python examples/first_model.py --minutes 2.25 --out demo
 
 The text is Python's own documentation, which every installation has. A SentencePiece vocabulary is trained on it and a
 corpus of token shards built; an albert-nano learns to predict its masked words and the order of its sentences, and
@@ -66,7 +66,7 @@ class Options:
 
     out: Path = Path("demo")
     """Where to write text, vocabulary, corpus, models and the page; what another demo left there is replaced."""
-    minutes: float = 2.5
+    minutes: float = 2.25
     """How long to pre-train the ALBERT; its twin takes as many steps."""
     vocab_size: int = 2000
     length: int = 48
