@@ -44,6 +44,8 @@ AFTER_INTERRUPTION = {
     "vocab": "; the same command begins anew",
     "study": "; run the same command to go on",
 }
+AWHILE = 0.05
+"""Seconds."""
 OUT_OF_MEMORY = ("allocate memory", "out of memory", "Storage size calculation overflowed")
 """How torch says so, on a processor, on a GPU, and of more than there can be."""
 REWORDED = {
@@ -102,7 +104,11 @@ def heed_signals() -> list[int]:
     """Makes an interrupt of SIGTERM too, and notes both in what it returns."""
     heard: list[int] = []
 
-    def interrupt(number: int, _: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if is_importing_torch(frame) and hasattr(signal, "setitimer"):  # it may abort, so this comes again in a while
+            signal.signal(signal.SIGALRM, lambda _, later: interrupt(number, later))
+            signal.setitimer(signal.ITIMER_REAL, AWHILE)
+            return
         heard.append(number)
         raise TerminatedError if number == signal.SIGTERM else KeyboardInterrupt
 
@@ -110,6 +116,14 @@ def heed_signals() -> list[int]:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else whoever started us wants it ignored
         signal.signal(signal.SIGINT, interrupt)
     return heard
+
+
+def is_importing_torch(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__", "").split(".")[0] == "torch":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def ignore_signals() -> None:

@@ -249,6 +249,18 @@ def test_a_signal_is_told_wherever_it_falls(work: str, code: int, said: str) -> 
     assert (done.returncode, done.stderr) == (code, said)
 
 
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_torch_is_imported_to_the_end(tmp_path: Path, number: str, code: int) -> None:
+    """An exception in the middle of it may end in an abort, with a page of C++."""
+    (tmp_path / "torch.py").write_text(
+        f"import signal, time\nsignal.raise_signal(signal.{number})\ntime.sleep(0.2)\nprint('imported', flush=True)\n"
+    )
+    work = f"sys.path.insert(0, {str(tmp_path)!r}); import torch, time; time.sleep(20); print('too late')"
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED.format(work=work)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (code, "imported\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_an_interrupt_that_ends_the_reader_too_is_told() -> None:
     """As of `litebert vocab | tee log`, where Ctrl-C ends both."""
     work = "print('some'); os.close(1); signal.raise_signal(signal.SIGINT)"
