@@ -12,17 +12,17 @@ import importlib
 import io
 import itertools
 import logging
-import os
 import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from litebert import __version__
+from litebert import __version__, interrupts
 from litebert.config import UserError, nearest
+from litebert.interrupts import TerminatedError
 
 if TYPE_CHECKING:
     from litebert.options import Option
@@ -44,8 +44,6 @@ AFTER_INTERRUPTION = {
     "vocab": "; the same command begins anew",
     "study": "; run the same command to go on",
 }
-AWHILE = 0.05
-"""Seconds."""
 OUT_OF_MEMORY = ("allocate memory", "out of memory", "Storage size calculation overflowed")
 """How torch says so, on a processor, on a GPU, and of more than there can be."""
 REWORDED = {
@@ -58,15 +56,11 @@ REWORDED = {
 """What tyro says, and what we say, of options that are missing or cannot be read."""
 
 
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM came where nothing is to be saved first: all that heeds an interrupt heeds it."""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exits with 0 when done, 2 when the user can correct what was wrong, 130 when interrupted, 143 when terminated."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
     is_ours = arguments is None  # this process, from its beginning to its end
-    heard = heed_signals() if is_ours else []
+    heard = interrupts.heed() if is_ours else []
     for stream in (sys.stdout, sys.stderr) if is_ours else ():
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # of a terminal that does not know all letters
@@ -83,10 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             run_command(name, rest)
     except KeyboardInterrupt as interrupt:
-        say_interrupted(name, isinstance(interrupt, TerminatedError), is_ours=is_ours)
+        end_interrupted(name, isinstance(interrupt, TerminatedError), is_ours=is_ours)
     except Exception as error:
         if heard and not isinstance(error, UserError):  # what was interrupted, such as an import, made this of it
-            say_interrupted(name, heard[-1] == signal.SIGTERM, is_ours=is_ours)
+            end_interrupted(name, heard[-1] == signal.SIGTERM, is_ours=is_ours)
         if isinstance(error, BrokenPipeError):  # the reader of our output, such as `head`, has seen enough
             sys.stderr.close()
             return
@@ -97,38 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     finally:
         if is_ours:
-            ignore_signals()  # all is said and done; Python alone is still at its end
-
-
-def heed_signals() -> list[int]:
-    """Makes an interrupt of SIGTERM too, and notes both in what it returns."""
-    heard: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if is_importing_torch(frame) and hasattr(signal, "setitimer"):  # it may abort, so this comes again in a while
-            signal.signal(signal.SIGALRM, lambda _, later: interrupt(number, later))
-            signal.setitimer(signal.ITIMER_REAL, AWHILE)
-            return
-        heard.append(number)
-        raise TerminatedError if number == signal.SIGTERM else KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else whoever started us wants it ignored
-        signal.signal(signal.SIGINT, interrupt)
-    return heard
-
-
-def is_importing_torch(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__", "").split(".")[0] == "torch":
-            return True
-        frame = frame.f_back
-    return False
-
-
-def ignore_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+            interrupts.ignore()  # all is said and done; Python alone is still at its end
 
 
 def explain(error: Exception) -> str | None:
@@ -145,25 +108,15 @@ def explain(error: Exception) -> str | None:
     return None
 
 
-def say_interrupted(name: str, is_terminated: bool, *, is_ours: bool) -> NoReturn:
+def end_interrupted(name: str, is_terminated: bool, *, is_ours: bool) -> NoReturn:
+    """By SIGTERM, or by Ctrl-C."""
     if is_ours:
-        ignore_signals()
-    if is_terminated:
-        print("litebert: stopped by SIGTERM", file=sys.stderr)
-        leave(143, is_ours=is_ours)
-    print(f"litebert: interrupted{AFTER_INTERRUPTION.get(name, '')}", file=sys.stderr)
-    leave(130, is_ours=is_ours)
-
-
-def leave(code: int, *, is_ours: bool) -> NoReturn:
-    """Ends a process that was interrupted; at once, if it is ours: Python's own end would cut off threads that are in
-    the middle of another language's work, and abort, and after an interrupt within `exec` it gives a code of its own.
-    """
+        interrupts.ignore()
+    told = "stopped by SIGTERM" if is_terminated else f"interrupted{AFTER_INTERRUPTION.get(name, '')}"
+    print(f"litebert: {told}", file=sys.stderr)
+    code = 143 if is_terminated else 130
     if is_ours:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # the same Ctrl-C has ended who reads it
-                stream.flush()
-        os._exit(code)
+        interrupts.leave(code)
     sys.exit(code)
 
 

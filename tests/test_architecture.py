@@ -15,6 +15,7 @@ ARROWS: dict[str, set[str]] = {
     "config": set(),
     "options": set(),
     "display": set(),
+    "interrupts": set(),
     "batch": {"config"},
     "files": {"config"},
     "protobuf": set(),
