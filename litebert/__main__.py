@@ -12,6 +12,7 @@ import importlib
 import io
 import itertools
 import logging
+import os
 import re
 import signal
 import sys
@@ -76,13 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"litebert {__version__}")
         else:
             run_command(name, rest)
+        sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         end_interrupted(name, isinstance(interrupt, TerminatedError), is_ours=is_ours)
     except Exception as error:
         if heard and not isinstance(error, UserError):  # what was interrupted, such as an import, made this of it
             end_interrupted(name, heard[-1] == signal.SIGTERM, is_ours=is_ours)
         if isinstance(error, BrokenPipeError):  # the reader of our output, such as `head`, has seen enough
-            sys.stderr.close()
             return
         mistake = explain(error)
         if mistake is None:
@@ -90,8 +91,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"litebert: {mistake}", file=sys.stderr)
         sys.exit(2)
     finally:
-        if is_ours:
-            interrupts.ignore()  # all is said and done; Python alone is still at its end
+        if is_ours:  # all is said and done; Python alone is still at its end
+            interrupts.ignore()
+            empty_output()
+
+
+def empty_output() -> None:
+    """Leaves nothing for Python's own end to write, which it would only complain of where nobody reads on."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def explain(error: Exception) -> str | None:

@@ -94,9 +94,10 @@ def write_model(model: Model, path: str | Path) -> None:
         try:
             save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
             open_to_others(Path(unfinished, "model.safetensors"))
-        except safetensors.SafetensorError as error:  # of the system, such as a full disk
-            raise UserError(f"{path} cannot be written ({error}); make room, or choose another place") from None
-        write_json(Path(unfinished, "config.json"), content)
+            write_json(Path(unfinished, "config.json"), content)
+        except (safetensors.SafetensorError, OSError) as error:  # either is of the system, such as a full disk
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(f"{path} cannot be written ({reason}); make room, or choose another place") from None
         for name in ("model.safetensors", "config.json"):
             Path(unfinished, name).replace(path / name)
 

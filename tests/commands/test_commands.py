@@ -73,13 +73,32 @@ def test_help_does_not_wait_for_torch() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+ENVIRONMENTS = pytest.mark.parametrize("environment", [BUFFERED, BUFFERED | {"PYTHONUNBUFFERED": "1"}])
+"""Output that is written at the end of a program, as from a shell, and at once."""
+
+
+@ENVIRONMENTS
+@pytest.mark.parametrize("arguments", [["models"], ["models", "--help"]])
+def test_a_reader_that_has_seen_enough_is_no_failure(environment: dict[str, str], arguments: list[str]) -> None:
     listing = subprocess.Popen(
-        [sys.executable, "-m", "litebert", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "litebert", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
     )
     assert listing.stdout is not None and listing.stderr is not None
     listing.stdout.close()
     assert listing.stderr.read() == b"" and listing.wait() == 0
+
+
+@ENVIRONMENTS
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file is always full here")
+def test_output_that_finds_no_room_is_told(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "litebert", "models"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (2, "litebert: output: No space left on device; make room\n")
 
 
 @pytest.mark.parametrize(
@@ -264,10 +283,8 @@ def test_torch_is_imported_to_the_end(tmp_path: Path, number: str, code: int) ->
 def test_an_interrupt_that_ends_the_reader_too_is_told() -> None:
     """As of `litebert vocab | tee log`, where Ctrl-C ends both."""
     work = "print('some'); os.close(1); signal.raise_signal(signal.SIGINT)"
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED.format(work=work)], capture_output=True, text=True,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
-    )  # fmt: skip
+    program = [sys.executable, "-c", INTERRUPTED.format(work=work)]
+    done = subprocess.run(program, capture_output=True, text=True, env=BUFFERED)
     assert (done.returncode, done.stderr) == (130, TOLD)
 
 

@@ -1,5 +1,7 @@
+import errno
 import json
 import logging
+import os
 import shutil
 import warnings
 from dataclasses import replace
@@ -567,10 +569,12 @@ def test_a_failed_write_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest
     write_model(first, tmp_path)
 
     def fail(*_: Any) -> None:
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("litebert.models.folder.write_json", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(
+        UserError, match=f"{tmp_path} cannot be written .No space left on device.; make room, or choose"
+    ):
         write_model(make_model(ALBERT, seed=2), tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
     assert_same_state(read_model(tmp_path), first)
