@@ -1,0 +1,104 @@
+"""Where a corpus is built: what may lie there, what was built there before, and the vocabulary beside it."""
+
+import glob
+import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from litebert import files
+from litebert.config import require
+from litebert.corpus.index import INDEX_NAME, Index, read_index
+from litebert.corpus.shards import join_path
+from litebert.text.documents import Source, is_remote
+from litebert.text.vocabulary import VOCABULARY_FILES, copy_vocabulary, open_vocabulary
+
+logger = logging.getLogger(__name__)
+
+WORDINGS = {
+    "vocabulary": "from another vocabulary",
+    "sources": "from other text",
+    "config": "from the same text with other options",
+    "parts": "in another number of parts",
+}
+"""How what was built before may differ."""
+
+
+def check_place(out: str) -> None:
+    """Refuses the folder of a model or of a run."""
+    for name in ("model.safetensors", "pytorch_model.bin", "checkpoints"):
+        is_other = not files.is_url(out) and (files.local_path(out) / name).exists()
+        require(not is_other, f"{out} has a {name}: it is a model's or a run's; choose another --out")
+
+
+def is_own(path: str, out: str) -> bool:
+    """Whether a file of text is the vocabulary of a corpus, which lies beside it and is no text of it."""
+    if Path(path).name not in VOCABULARY_FILES:
+        return False
+    if files.is_url(path) and files.is_url(out):
+        (system, file), (_, folder) = files.connect(path), files.connect(out)
+        return system.unstrip_protocol(file).rpartition("/")[0] == system.unstrip_protocol(folder).rstrip("/")
+    return files.local_path(path).resolve().parent == files.local_path(out).resolve()
+
+
+def find_begun(out: str, index: Index) -> Index:
+    """What was built there before, else this index. Every other part there must be of the same corpus as this one."""
+    begun = index
+    for path in find_index_files(out):
+        other = read_index(path)
+        for name, wording in WORDINGS.items():
+            require(
+                other.identity[name] == index.identity[name],
+                f"{path} was built {wording}; choose another --out, or remove it",
+            )
+        if other.part == index.part:
+            begun = other
+    return begun
+
+
+def warn_of_changes(sources: Sequence[Source], out: str) -> None:
+    """A text that has kept its name and size since a part of the corpus was built may yet be another."""
+    indexes = [] if files.is_url(out) else find_index_files(out)
+    if not indexes:
+        return
+    oldest = min(files.local_path(index).stat().st_mtime for index in indexes)
+    here = [source.path for source in sources if not is_remote(source.path)]
+    changed = [path for path in here if files.local_path(path).stat().st_mtime > oldest]
+    if changed:
+        logger.warning(
+            "%s was written, or copied, after the corpus in %s; if it is another text now, choose another --out",
+            changed[0],
+            out,
+        )
+
+
+def find_index_files(out: str) -> list[str]:
+    """The indexes in a folder, which need not exist."""
+    found = files.match_files(join_path(glob.escape(out), "index*.json"))
+    return [path for path in found if INDEX_NAME.fullmatch(Path(path).name)]
+
+
+def place_vocabulary(source: Path, out: str, fingerprint: str) -> None:
+    """Copies the vocabulary to the corpus, which is thereby complete in itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = copy_vocabulary(source, Path(folder))
+        require(
+            open_vocabulary(folder).fingerprint == fingerprint,
+            f"{source} holds files of several vocabularies; leave only those of one there",
+        )
+        for name in VOCABULARY_FILES:
+            require(
+                name in names or not files.exists(join_path(out, name)),
+                f"{join_path(out, name)} is of another vocabulary than --vocab's; remove it, or choose another --out",
+            )
+        for name in names:
+            place_file(join_path(out, name), (Path(folder) / name).read_bytes())
+
+
+def place_file(path: str, content: bytes) -> None:
+    """Writes a file, unless it is there; another one there belongs to something else, such as a model."""
+    if not files.exists(path):
+        files.write_file(path, content)
+        return
+    with files.open_file(path) as file:
+        require(file.read() == content, f"{path} is of another vocabulary than --vocab's; choose another --out")
