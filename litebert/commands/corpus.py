@@ -78,9 +78,16 @@ class Options:
     """Print JSON instead of tables."""
 
 
+def begin(arguments: list[str]) -> None:
+    """Where a corpus is to be built, workers import what they need while this process does, and reads its options."""
+    if any(argument.split("=")[0] == "--out" for argument in arguments):
+        from litebert.corpus.workers import start_early
+
+        start_early()
+
+
 def run(options: Options) -> None:
     from litebert.config import check_seed, require
-    from litebert.corpus.workers import start_early
 
     require(0 <= options.show <= MOST_SHOWN, f"--show is {options.show}; give from 1 to {MOST_SHOWN:,} samples")
     check_seed(options.seed)
@@ -95,8 +102,6 @@ def run(options: Options) -> None:
     if options.out is not None:
         require(options.vocab, "--vocab is missing; name the vocabulary that the text is to be encoded with")
         require(not options.show and not options.html, "--show looks into a finished corpus; build it first")
-        if options.workers != 0:
-            start_early()  # while this process imports what it needs itself
         build(options)
         return
     require(
