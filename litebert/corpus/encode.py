@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.corpus.index import Block, Split
-from litebert.text.sentences import split_document
+from litebert.text.plain_stops import split_documents
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.text.words import word_starts
 
@@ -39,21 +39,17 @@ class DocumentEncoder:
 
     def encode_texts(self, texts: Sequence[str]) -> Block:
         """Sentences without tokens are dropped, and with them paragraphs and documents of nothing else."""
-        documents = [split_document(text) for text in texts]
-        paragraphs = list(chain.from_iterable(documents))
-        sentences = list(chain.from_iterable(paragraphs))
+        sentences = split_documents(texts)
         if self.words == "jieba":
-            tokens, lengths, starts = self.encode_words(sentences)
+            tokens, lengths, starts = self.encode_words(sentences.texts)
         else:
-            (tokens, lengths), starts = self.vocabulary.encode_many(sentences), None
+            (tokens, lengths), starts = self.vocabulary.encode_many(sentences.texts), None
         num_kept = np.concatenate([[0], np.cumsum(lengths > 0)])
-        paragraph_ends = np.cumsum([0, *map(len, paragraphs)])
-        document_ends = paragraph_ends[np.cumsum([0, *map(len, documents)])]
         return Block(
             tokens=tokens,
             sentence_lengths=keep_sizes(lengths),
-            paragraph_sizes=keep_sizes(np.diff(num_kept[paragraph_ends])),
-            document_sizes=keep_sizes(np.diff(num_kept[document_ends])),
+            paragraph_sizes=keep_sizes(np.diff(num_kept[sentences.paragraph_ends], prepend=0)),
+            document_sizes=keep_sizes(np.diff(num_kept[sentences.document_ends], prepend=0)),
             word_starts=starts,
         )
 

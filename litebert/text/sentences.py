@@ -1,4 +1,4 @@
-"""Documents -> paragraphs -> sentences, for Latin scripts and for Chinese and Japanese, also within one text.
+"""Paragraphs -> sentences, for Latin scripts and for Chinese and Japanese, also within one text.
 
 A wide stop (。！？) ends a sentence where it stands. A narrow stop (. ! ?) may end one where space follows; what comes
 after it and, for a full stop, the word before it decide. Nothing is lost but the space between sentences.
@@ -20,7 +20,13 @@ CANDIDATE = re.compile(
         """,
     re.VERBOSE,
 )
+NARROW_STOPS = frozenset(".!?")
 WIDE_STOPS = frozenset("。｡！？")
+OTHER_STOPS = frozenset("…．")
+QUOTES = frozenset("”’」』）】〕》〉\"')]“‘«»[")
+"""What may belong to a stop before it."""
+WIDE = ("⺀", "\ufeff")
+"""The first and the last of the wide characters."""
 CLOSERS = frozenset("”’」』】〕\"')]")
 # After a stop these go on with the sentence; after a stop and a closing quote so do the particles and conjunctions that
 # make the quote a part of a larger sentence: 「行く。」と言った, 「為什麼？」的問題.
@@ -73,12 +79,6 @@ AFTER_ORDINALS = words("""
 """)
 # Names whose exclamation mark ends nothing.
 EXCLAIMED_NAMES = words("Yahoo Jeopardy Wham Joomla")
-
-
-def split_document(document: str) -> list[list[str]]:
-    """The sentences of each paragraph of a document, whose lines are its paragraphs."""
-    paragraphs = map(split_sentences, document.split("\n"))
-    return [sentences for sentences in paragraphs if sentences]
 
 
 def split_sentences(paragraph: str) -> list[str]:
@@ -138,7 +138,7 @@ def ends_between_wide(text: str, stop: int, end: int) -> bool:
 
 
 def is_wide(character: str) -> bool:
-    return "⺀" <= character < "\uff00"
+    return WIDE[0] <= character <= WIDE[1]
 
 
 def is_wide_letter(character: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litebert.text.sentences import split_document, split_sentences
+from litebert.text.sentences import split_sentences
 
 # A bar stands where a sentence ends and another begins.
 ENGLISH = """
@@ -142,18 +142,13 @@ def test_the_table_has_sixty_cases_and_more() -> None:
     assert len(set(cases())) >= 60
 
 
-def test_a_document_is_a_list_of_paragraphs() -> None:
-    assert split_document("One. Two.\n\n  \n三。四。") == [["One.", "Two."], ["三。", "四。"]]
-    assert split_document("") == [] and split_sentences(" \u3000\t") == []
-
-
-def test_only_a_line_end_ends_a_paragraph() -> None:
-    assert split_document("one\u2028two\x0cthree") == [["one\u2028two\x0cthree"]]
+def test_space_alone_is_no_sentence() -> None:
+    assert split_sentences("") == split_sentences(" \u3000\t") == []
 
 
 @given(st.text() | st.text(st.sampled_from("aA1 .!?…。！？」”\"'）》»[].\xa0\u2028\n的とI我")))
 def test_nothing_but_space_is_lost(text: str) -> None:
-    sentences = [sentence for paragraph in split_document(text) for sentence in paragraph]
+    sentences = split_sentences(text)
     assert all(sentence and sentence == sentence.strip() for sentence in sentences)
     assert "".join("".join(sentences).split()) == "".join(text.split())
 
