@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 
 from litebert.batch import Batch
-from litebert.models.heads import Model
+from litebert.models.heads import Model, require_numbers
 from litebert.text.vocabulary import Vocabulary
 
 
@@ -27,7 +27,7 @@ def fill_blanks(model: Model, vocabulary: Vocabulary, token_ids: list[int], top:
     places = [place for place, token in enumerate(marked) if token == vocabulary.special.mask]
     with torch.inference_mode():
         logits_TV = model(Batch.pack([marked])).logits["masked_token"][:, : vocabulary.size]
-    best = logits_TV[places].softmax(dim=-1).topk(min(top, vocabulary.size))
+    best = require_numbers(logits_TV[places]).softmax(dim=-1).topk(min(top, vocabulary.size))
     candidates = [
         [Candidate(vocabulary.piece(token), share) for share, token in zip(*row, strict=True)]
         for row in zip(best.values.tolist(), best.indices.tolist(), strict=True)

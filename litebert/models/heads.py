@@ -219,6 +219,16 @@ class Output:
         )
 
 
+def require_numbers(outputs: Tensor) -> Tensor:
+    """What a model says, where it says anything: weights that are finite may still be too large to compute with."""
+    require(
+        bool(outputs.isfinite().all()),
+        "the model's outputs are no numbers, or infinite, since its weights have grown too large; take an earlier "
+        "model, or train one with a third of the learning rate",
+    )
+    return outputs
+
+
 class Model(nn.Module):
     """An encoder, the pooler over each sequence's first token, and any number of heads."""
 

@@ -8,6 +8,7 @@ import torch
 from scipy.special import log_softmax
 
 from litebert.batch import Batch
+from litebert.config import UserError
 from litebert.finetuning.asking import BATCH_TOKENS, BEAM_SIZE, ask, group_by_length
 from litebert.finetuning.evaluation import head_of
 from litebert.models.heads import AnswerableSpanHead, Model
@@ -173,3 +174,14 @@ def test_groups_hold_each_sample_once_and_no_more_tokens_than_a_batch_may_have()
         assert len(group) == 1 or sum(lengths[number] for number in group) <= BATCH_TOKENS
     assert [lengths[number] for group in groups for number in group] == sorted(lengths, reverse=True)
     assert list(group_by_length([])) == []
+
+
+@KINDS
+def test_outputs_that_are_no_numbers_are_refused(question: Question) -> None:
+    """Weights may be finite and yet too large to multiply with."""
+    model = make_model(question)
+    with torch.no_grad():
+        for parameter in model.encoder.parameters():
+            parameter.fill_(1e38)
+    with pytest.raises(UserError, match="the model's outputs are no numbers, or infinite"):
+        ask(model, make_samples(), question.kind)
