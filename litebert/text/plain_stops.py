@@ -52,24 +52,33 @@ class Sentences(NamedTuple):
 def split_documents(documents: Sequence[str]) -> Sentences:
     """The sentences of documents, none of them empty."""
     text = "\n".join(documents)
-    kinds = KINDS[np.frombuffer(f"\n{text}\n".encode("utf-32-le", "surrogatepass"), np.uint32)]
-    lines = np.flatnonzero(kinds == LINE_END)
-    begins, ends = lines[:-1] + 1, lines[1:]
-    plain, others = find_stops(kinds)
-    # Those that are empty or not stripped are as good as others.
-    is_plain = (begins < ends) & (kinds[begins] != SPACE) & (kinds[ends - 1] != SPACE)
-    is_plain[np.searchsorted(lines, others) - 1] = False
-    cuts = plain[is_plain[np.searchsorted(lines, plain) - 1]] + 1
-    # A paragraph that is not plain is one part here. The text begins a place behind its kinds.
-    part_ends = np.sort(np.concatenate([cuts, ends]))
-    lasts = np.searchsorted(part_ends, ends)
-    part_begins = np.concatenate([[1], part_ends[:-1]])
-    part_begins[lasts[:-1] + 1] += 1  # behind the line end
-    parts = [text[begin:end] for begin, end in zip((part_begins - 1).tolist(), (part_ends - 1).tolist(), strict=True)]
+    if any(stop in text for stop in WIDE_STOPS):
+        parts, lasts, is_plain = cut_plain(text)
+    else:  # no stop is plain
+        parts = text.split("\n")
+        lasts, is_plain = np.arange(len(parts)), np.zeros(len(parts), bool)
     sentences, sizes = split_parts(parts, lasts[~is_plain].tolist())
     paragraph_ends = np.cumsum(sizes)[lasts]
     num_paragraphs = [document.count("\n") + 1 for document in documents]
     return Sentences(sentences, paragraph_ends, paragraph_ends[np.cumsum(num_paragraphs, dtype=np.int64) - 1])
+
+
+def cut_plain(text: str) -> tuple[list[str], Places, NDArray[np.bool_]]:
+    """Sentences where paragraphs are plain, and others whole; the last of each paragraph; whether it is plain."""
+    kinds = KINDS[np.frombuffer(f"\n{text}\n".encode("utf-32-le", "surrogatepass"), np.uint32)]
+    lines = np.flatnonzero(kinds == LINE_END)
+    begins, ends = lines[:-1] + 1, lines[1:]
+    plain, others = find_stops(kinds)
+    # What is empty or not stripped is left to others too.
+    is_plain = (begins < ends) & (kinds[begins] != SPACE) & (kinds[ends - 1] != SPACE)
+    is_plain[np.searchsorted(lines, others) - 1] = False
+    cuts = plain[is_plain[np.searchsorted(lines, plain) - 1]] + 1
+    part_ends = np.sort(np.concatenate([cuts, ends]))
+    lasts = np.searchsorted(part_ends, ends)
+    part_begins = np.concatenate([[1], part_ends[:-1]])
+    part_begins[lasts[:-1] + 1] += 1  # behind the line end
+    places = zip((part_begins - 1).tolist(), (part_ends - 1).tolist(), strict=True)  # kinds have a line end before
+    return [text[begin:end] for begin, end in places], lasts, is_plain
 
 
 def find_stops(kinds: NDArray[np.uint8]) -> tuple[Places, Places]:

@@ -63,6 +63,8 @@ class Sample(NamedTuple):
     """Lines drawn from a corpus, each with the same chance, and how much there was to draw from."""
 
     lines: list[str]
+    """No two of them alike. SentencePiece begins with all that comes again, also beyond the ends of lines: where the
+    same lines do, over and over, it would search a few kilobytes for minutes."""
     num_lines: int
     num_bytes: int
 
@@ -79,7 +81,7 @@ def sample_lines(documents: Iterable[str], config: VocabularyConfig) -> Sample:
             kept.append(line)
         elif (place := int(generator.random() * num_lines)) < config.num_lines:
             kept[place] = line
-    return Sample(kept, num_lines, num_bytes)
+    return Sample(list(dict.fromkeys(kept)), num_lines, num_bytes)
 
 
 def cut_lines(document: str) -> Iterator[str]:

@@ -62,7 +62,7 @@ def test_the_report_is_json_on_demand(text: Path, tmp_path: Path, capsys: pytest
     )
     report = json.loads(capsys.readouterr().out)
     lines = [line for topic in TOPICS for line in topic.split("\n") if line.strip()]
-    assert report["lines"] == len(lines) and report["lines_sampled"] == 100 and report["pieces"] == 400
+    assert report["lines"] == len(lines) and 90 < report["lines_sampled"] <= 100 and report["pieces"] == 400
     assert report["megabytes"] == pytest.approx(sum(len(line.strip().encode()) for line in lines) / 1e6)
     assert report["unknown_rate"] < 0.01 and report["tokens_per_word"] > 1 and report["bytes_per_token"] > 1
     assert "".join(report["example"]).startswith("▁")

@@ -56,7 +56,13 @@ def test_the_same_text_and_config_give_the_same_bytes(topics: list[str]) -> None
 def test_a_sample_of_everything_is_everything(documents: list[str]) -> None:
     sample = sample_lines(documents, small())
     lines = [line.strip() for document in documents for line in document.split("\n") if line.strip()]
-    assert sample == (lines, len(lines), sum(map(len, lines)))
+    assert sample == (list(dict.fromkeys(lines)), len(lines), sum(map(len, lines)))
+
+
+def test_lines_that_come_again_teach_nothing_more(topics: list[str]) -> None:
+    """SentencePiece would search what repeats over and over for minutes."""
+    once, often = (sample_lines(text, small(num_lines=1_000_000)) for text in (topics, topics * 20))
+    assert often.lines == once.lines and often.num_lines == 20 * once.num_lines
 
 
 def test_every_line_has_the_same_chance() -> None:
