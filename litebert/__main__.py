@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[:1] == ["--"]:
         del given[0]
     name, *rest = given or ["--help"]
-    logging.basicConfig(format="litebert: %(message)s")
+    if is_ours:
+        say_warnings()
     try:
         if name in ("--help", "-h", "help"):
             print(list_commands())
@@ -95,6 +96,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if is_ours:  # all is said and done; Python alone is still at its end
             interrupts.ignore()
             empty_output()
+
+
+def say_warnings() -> None:
+    """Our own; libraries say theirs in their own way, and would say them twice where all are heard."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("litebert: %(message)s"))
+    ours = logging.getLogger("litebert")
+    ours.addHandler(handler)
+    ours.propagate = False
 
 
 def empty_output() -> None:

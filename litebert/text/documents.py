@@ -380,7 +380,7 @@ def pick_text(record: object, field: str) -> str:
 def missing_field(field: str, names: Iterable[str]) -> str:
     shown = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..." for name in names]
     more = ", ..." if len(shown) > MOST_NAMES else ""
-    return f"no {field!r} among its fields ({', '.join(shown[:MOST_NAMES])}{more}); set field to one of them"
+    return f"no {field!r} among its fields ({', '.join(shown[:MOST_NAMES])}{more}); name one of them with --field"
 
 
 def check_text(value: object, field: str) -> str:

@@ -73,6 +73,16 @@ def test_help_does_not_wait_for_torch() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
+def test_warnings_of_libraries_are_not_said_as_ours() -> None:
+    """A library with a handler of its own would have said them twice."""
+    program = (
+        "import logging, sys; from litebert.__main__ import main; sys.argv = ['litebert', '--version']; main(); "
+        "logging.getLogger('litebert.text').warning('ours'); logging.getLogger('other').warning('theirs')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines() == ["litebert: ours", "theirs"]
+
+
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 ENVIRONMENTS = pytest.mark.parametrize("environment", [BUFFERED, BUFFERED | {"PYTHONUNBUFFERED": "1"}])
 """Output that is written at the end of a program, as from a shell, and at once."""

@@ -185,7 +185,7 @@ BAD: dict[str, tuple[str, bytes, str, list[str]]] = {
     "no field": (
         "a.jsonl",
         b'{"text": "a"}\n{"id": 1, "body": ""}',
-        r"line 2: no 'text' among its fields \(id, body\); set field to one of them",
+        r"line 2: no 'text' among its fields \(id, body\); name one of them with --field",
         ["a"],
     ),
     "no column": ("a.csv", b"id,body\n1,a", r"line 2: no 'text' among its fields \(id, body\)", []),
