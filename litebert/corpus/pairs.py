@@ -276,12 +276,13 @@ class Pairs:
 
 def find_run(bounds: Integers, wanted: int, room: int) -> tuple[int, int]:
     """The first token and the end of the run of sentences, begun with one of the first, that is nearest to the length
-    wanted; where there is room for none, of the shortest."""
+    wanted; where there is room for none, of the shortest. What takes the place of a segment too long for the room is
+    too long as well, and is cut like that: else it would be known by its length."""
     starts = np.arange(min(NUM_STARTS, len(bounds) - 1))
     longer = np.clip(np.searchsorted(bounds, bounds[starts] + wanted), starts + 1, len(bounds) - 1)
     begins, ends = bounds[np.tile(starts, 2)], bounds[np.concatenate([np.maximum(longer - 1, starts + 1), longer])]
     lengths = ends - begins
-    best = np.argmin(np.where(lengths <= room, np.abs(lengths - wanted), lengths + room))
+    best = np.argmin(np.where((lengths <= room) | (wanted > room), np.abs(lengths - wanted), lengths + room))
     return int(begins[best]), int(ends[best])
 
 

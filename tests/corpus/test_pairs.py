@@ -203,14 +203,16 @@ def test_google_takes_an_odd_token_from_the_segment_shown_second(make_corpus: Ca
 
 
 @pytest.mark.parametrize("objective", ["nsp", "three-way"])
+@pytest.mark.parametrize(("length", "short_share"), [(32, 0.1), (64, 0.1), (128, 0.1), (128, 1.0)])
 def test_the_lengths_of_the_segments_do_not_tell_a_random_one(
-    make_corpus: Callable[..., Corpus], objective: str
+    make_corpus: Callable[..., Corpus], objective: str, length: int, short_share: float
 ) -> None:
     """A tree that sees lengths alone finds no more than chance in windows that it has not learned from."""
     random = np.random.default_rng(1)
     shape = [random.integers(4, 40, random.integers(10, 60)).tolist() for _ in range(600)]
     corpus = make_corpus(shape)
-    pairs = Pairs(corpus, PairConfig(objective=objective, length=128))  # type: ignore[arg-type]
+    config = PairConfig(objective=objective, length=length, short_share=short_share)  # type: ignore[arg-type]
+    pairs = Pairs(corpus, config)
     windows = np.arange(len(pairs))
     drawn = pairs.segments(windows, make_keys(5, windows))
     is_random = drawn.labels_B == (1 if objective == "nsp" else 2)
