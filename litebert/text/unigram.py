@@ -4,8 +4,8 @@ The corpus may be of any size: a sample of its lines is kept, drawn evenly while
 and version of SentencePiece give the same vocabulary, byte for byte.
 """
 
+import hashlib
 import io
-import random
 import re
 import tempfile
 import threading
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from litebert.config import UserError, require
+from litebert.config import UserError, check_seed, require
 from litebert.text.normalize import NORMALIZATIONS, character_map
 from litebert.text.spiece import SCORE_UNIT, change_scores, load_model
 
@@ -51,6 +51,7 @@ class VocabularyConfig:
             0.98 <= self.character_coverage <= 1.0,
             f"the coverage of characters is {self.character_coverage}; it must be between 0.98 and 1",
         )
+        check_seed(self.seed)
         require(self.num_lines > 0, f"the sample is {self.num_lines} lines; it must be at least 1")
         require(1 <= self.num_threads <= 1024, f"num_threads is {self.num_threads}; it must be from 1 to 1024")
 
@@ -60,28 +61,41 @@ class VocabularyConfig:
 
 
 class Sample(NamedTuple):
-    """Lines drawn from a corpus, each with the same chance, and how much there was to draw from."""
+    """Different lines drawn from a corpus, each with the same chance, and how much there was to draw from.
+
+    SentencePiece begins with all that comes again, also beyond the ends of lines: where the same lines do, over and
+    over, it would search a few kilobytes for minutes. So a line counts once, however often it comes.
+    """
 
     lines: list[str]
-    """No two of them alike. SentencePiece begins with all that comes again, also beyond the ends of lines: where the
-    same lines do, over and over, it would search a few kilobytes for minutes."""
     num_lines: int
     num_bytes: int
 
 
 def sample_lines(documents: Iterable[str], config: VocabularyConfig) -> Sample:
-    """At most `config.num_lines` lines of a corpus, which is read once and may be larger than memory."""
-    generator = random.Random(config.seed)
-    kept: list[str] = []
+    """At most `config.num_lines` lines of a corpus, which is read once and may be larger than memory: those of the
+    smallest hashes, which another seed makes others."""
+    key = str(config.seed).encode()
+    kept: dict[bytes, str] = {}
+    highest, most = b"\xff" * 9, config.num_lines + max(config.num_lines // 8, 1000)
     num_lines = num_bytes = 0
     for line in (line for document in documents for line in cut_lines(document)):
+        text = line.encode(errors="replace")
         num_lines += 1
-        num_bytes += len(line.encode())
-        if len(kept) < config.num_lines:
-            kept.append(line)
-        elif (place := int(generator.random() * num_lines)) < config.num_lines:
-            kept[place] = line
-    return Sample(list(dict.fromkeys(kept)), num_lines, num_bytes)
+        num_bytes += len(text)
+        digest = hashlib.blake2b(text, digest_size=8, key=key).digest()
+        if digest < highest:
+            kept[digest] = line
+        if len(kept) > most:
+            kept = keep_smallest(kept, config.num_lines)
+            highest = max(kept)
+    return Sample(list(keep_smallest(kept, config.num_lines).values()), num_lines, num_bytes)
+
+
+def keep_smallest(kept: dict[bytes, str], number: int) -> dict[bytes, str]:
+    """In their order."""
+    smallest = set(sorted(kept)[:number])
+    return {digest: line for digest, line in kept.items() if digest in smallest}
 
 
 def cut_lines(document: str) -> Iterator[str]:

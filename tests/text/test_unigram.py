@@ -65,6 +65,18 @@ def test_lines_that_come_again_teach_nothing_more(topics: list[str]) -> None:
     assert often.lines == once.lines and often.num_lines == 20 * once.num_lines
 
 
+def test_lines_that_come_again_take_no_others_place() -> None:
+    lines = [*["again"] * 5000, *map(str, range(1500)), *["again"] * 5000]
+    sample = sample_lines(lines, small(num_lines=2000))
+    assert sample.lines == ["again", *map(str, range(1500))] and sample.num_lines == 11_500
+
+
+def test_a_sample_does_not_depend_on_the_order_of_the_text() -> None:
+    lines = [str(number) for number in range(5000)]
+    samples = [sample_lines(text, small(num_lines=100)).lines for text in (lines, lines[::-1], lines * 2)]
+    assert len(samples[0]) == 100 and set(samples[0]) == set(samples[1]) and samples[0] == samples[2]
+
+
 def test_every_line_has_the_same_chance() -> None:
     drawn: Counter[str] = Counter()
     for seed in range(400):
