@@ -27,7 +27,11 @@ def is_url(path: str | Path) -> bool:
 
 
 def local_path(path: str | Path) -> Path:
-    return Path(str(path).removeprefix("file://")).expanduser()
+    path = Path(str(path).removeprefix("file://"))
+    try:
+        return path.expanduser()
+    except RuntimeError:  # nobody has that name: as in shells, it is one like others
+        return path
 
 
 def has_wildcard(path: str) -> bool:
@@ -60,7 +64,10 @@ def find_local(path: Path) -> dict[str, int]:
     if has_wildcard(str(path)) and not path.exists():
         literal = next(parent for parent in path.parents if not has_wildcard(str(parent)))
         pattern = path.relative_to(literal)
-        matches = [file for file in literal.glob(str(pattern)) if file.is_file()]
+        try:
+            matches = [file for file in literal.glob(str(pattern)) if file.is_file()]
+        except ValueError as error:
+            raise UserError(f"{path} is no pattern ({error}); correct it") from None
         if not is_hidden(pattern):  # as in shells, what begins with a dot must be asked for
             matches = [file for file in matches if not is_hidden(file.relative_to(literal))]
         return {str(file): measure(file) for file in matches}

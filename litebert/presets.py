@@ -162,7 +162,8 @@ def is_preset(name: str) -> bool:
 
 def find_preset(name: str) -> EncoderConfig:
     """A preset's config; a name without a version means version 2."""
-    require(is_preset(name), f"there is no preset {name!r}{nearest(name, PRESETS)}")
+    known = [*PRESETS, *(preset.removesuffix("-v2") for preset in PRESETS if preset.endswith("-v2"))]
+    require(is_preset(name), f"there is no preset {name!r}{nearest(name, known)}")
     return PRESETS[name if name in PRESETS else f"{name}-v2"]()
 
 

@@ -74,6 +74,14 @@ def test_a_pattern_finds_what_is_hidden_only_where_it_says_so(root: str) -> None
     assert names(find_files(f"{root}/.cache/*.txt")) == ["b.txt"]
 
 
+def test_what_is_no_pattern_and_nobodys_home_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="~nobody-of-this-name/a.txt does not exist"):
+        find_files("~nobody-of-this-name/a.txt")
+    if sys.version_info < (3, 13):  # later ones take two stars in a name for one
+        with pytest.raises(UserError, match=r"a\*\*b.txt is no pattern \(Invalid pattern"):
+            find_files(tmp_path / "a**b.txt")
+
+
 def test_relative_patterns_stay_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_file(tmp_path / "a.txt", b"")
     monkeypatch.chdir(tmp_path)

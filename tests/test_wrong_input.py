@@ -97,6 +97,17 @@ MANY = "9" * 25
         ("pretrain --corpus demo/corpus --run out --rate 2", "rate is 2.0; it must be between 0 and 1"),
         ("pretrain --corpus demo/corpus --run out --steps x", "--steps is 'x'; give a whole number"),
         ("pretrain --corpus demo/corpus --run out --learning-rate x", "--learning-rate is 'x'; give a number"),
+        (
+            "pretrain --corpus demo/corpus --run out --minutes 1e308",
+            "minutes is 1e+308; it must be above 0, and at most",
+        ),
+        (f"{FINETUNE} --task sst2 --data glue/SST-2 --epochs 1e308", "epochs is 1e+308; it must be above 0, at most"),
+        (
+            "pretrain --corpus demo/corpus --run out --encoder initializer_range=Infinity",
+            "initializer_range is inf; it",
+        ),
+        (f"corpus books --vocab demo/vocab --out out --part 1/{MANY}", f"the part is 1/{MANY}; a corpus has at least"),
+        (f"corpus books --vocab demo/vocab --out out --workers {MANY}", f"the number of workers is {MANY}; it must be"),
         ("completion tcsh", "shell is 'tcsh'; it must be one of 'bash', 'zsh', 'fish'"),
     ],
 )

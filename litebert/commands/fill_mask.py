@@ -32,14 +32,18 @@ def run(options: Options) -> None:
     from litebert.display import print_json, print_table
 
     require(options.top > 0, f"--top is {options.top}; it must be at least 1")
-    require("[MASK]" in options.text, f"the text {options.text!r} has no [MASK]; put one where a word is missing")
     model, vocabulary = litebert.open_model(options.model)
     require(
         "masked_token" in model.head_configs,
         f"{options.model} has no masked-token head (its heads: {', '.join(model.head_configs) or 'none'})",
     )
     encode = vocabulary.look_up if options.pieces else vocabulary.encode
-    filled = fill_blanks(model, vocabulary, encode(options.text), options.top)
+    token_ids = encode(options.text)
+    require(
+        vocabulary.special.mask in token_ids,
+        f"the text {options.text!r} has no [MASK]; put one where a word is missing",
+    )
+    filled = fill_blanks(model, vocabulary, token_ids, options.top)
     found = [[candidate._asdict() for candidate in candidates] for candidates in filled.candidates]
     if options.json:
         print_json({"masks": found, "filled": filled.text})

@@ -47,4 +47,8 @@ def run(options: Options) -> None:
                 "MFLOPs/token": config.flops_per_token(options.length) / 1e6,
             }
         )
-    (print_json if options.json else print_table)(rows)
+    if options.json:
+        print_json(rows)
+        return
+    print_table(rows)
+    print("a name without its version, such as albert-base, means version 2")

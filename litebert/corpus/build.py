@@ -39,6 +39,8 @@ BLOCK_SIZE = 1 << 19
 """Characters handed to a worker at a time."""
 LEAST_SIZE = BLOCK_SIZE // 8
 """Bytes of the source files, which may be compressed, that may be a block."""
+MOST_PARTS = 1 << 32
+MOST_WORKERS = 1 << 12
 NUM_AHEAD = 2
 """Blocks that lie ready for each worker, so that none waits."""
 
@@ -223,12 +225,18 @@ def build_corpus(
     `num_workers` processes encode, one for each core unless it is given; with 0 this one does. `report` hears, block by
     block, how many bytes of the source files have been read, and how many bytes of text were encoded by this call.
     """
-    require(part.total > 0, f"the part is {part.number}/{part.total}; a corpus has at least one part")
+    require(
+        0 < part.total <= MOST_PARTS,
+        f"the part is {part.number}/{part.total}; a corpus has at least one part and at most {MOST_PARTS:,}",
+    )
     require(
         1 <= part.number <= part.total,
         f"the part is {part.number}/{part.total}; it must be one of 1/{part.total} to {part.total}/{part.total}",
     )
-    require(num_workers is None or num_workers >= 0, f"the number of workers is {num_workers}; it must be at least 0")
+    require(
+        num_workers is None or 0 <= num_workers <= MOST_WORKERS,
+        f"the number of workers is {num_workers}; it must be from 0 to {MOST_WORKERS:,}",
+    )
     require(str(out), "the folder to build in has no name; give one")
     out, vocabulary = str(out), open_vocabulary(vocabulary_path)
     sources = [source for source in sources if not is_own(source.path, out)]

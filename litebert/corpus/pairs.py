@@ -263,8 +263,10 @@ class Pairs:
 
     def paired_share(self) -> float:
         """How many sequences have two segments."""
-        if not self.config.has_pairs or self.config.fidelity == "google":
-            return float(self.config.has_pairs)
+        if not self.config.has_pairs:
+            return 0.0
+        if self.config.fidelity == "google" and self.corpus.num_documents > 1:
+            return 1.0
         return float((self.windows.sizes > 1).mean())
 
     def shown_share(self) -> float:

@@ -73,7 +73,8 @@ def search_spans(model: Model, features: Features) -> list[Beam]:
         features, allowed_T=batch.allowed_T, num_starts=BEAM_SIZE
     )
     starts = made.start_logits_BL.float().log_softmax(dim=1).gather(1, made.starts_BS)
-    ends = made.end_logits_BSL.float().log_softmax(dim=2).topk(made.starts_BS.shape[1], dim=2)
+    require_numbers(made.start_logits_BL)
+    ends = require_numbers(made.end_logits_BSL).float().log_softmax(dim=2).topk(made.starts_BS.shape[1], dim=2)
     rows = zip(
         *(tensor.cpu().numpy() for tensor in (made.starts_BS, starts, ends.indices, ends.values)),
         require_numbers(made.unanswerable_B).float().tolist(),

@@ -1,7 +1,6 @@
 """What a fine-tuning run is asked to do, and what follows from it."""
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from litebert.training.schedule import ScheduleConfig
 
 Recipe = Literal["paper-v1", "paper-v2", "laptop"]
 WARMUP_SHARE = 0.1
+MOST_EPOCHS = 1_000_000
 FREE = ("loop", "data")
 """What may change when a run is gone on with: what does not change what is learned, and where the data lie."""
 
@@ -72,7 +72,9 @@ class FinetuneConfig:
             require(value is None or value > 0, f"{name} is {value}; it must be at least 1")
         require(self.patience >= 0, f"patience is {self.patience}; it must be at least 0")
         check_seed(self.seed)
-        require(0 < self.epochs < math.inf, f"epochs is {self.epochs}; it must be positive")
+        require(
+            0 < self.epochs <= MOST_EPOCHS, f"epochs is {self.epochs}; it must be above 0, and at most {MOST_EPOCHS:,}"
+        )
         for name in ("dropout", "classifier_dropout"):
             value = getattr(self, name)
             require(value is None or 0 <= value < 1, f"{name} is {value}; it must be in [0, 1)")

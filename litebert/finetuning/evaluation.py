@@ -21,6 +21,7 @@ from litebert.tasks.tables import FORMATS, is_folder
 from litebert.tasks.tags import TagTask
 from litebert.tasks.task import Encoded, Kind, Limits, Predictions, Question, Task
 from litebert.tasks.text import TextColumns
+from litebert.text.documents import HUB
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.training.parallel import find_device
 
@@ -81,7 +82,7 @@ class Finetuned(NamedTuple):
         """The split that is given, or all of the first of these kinds that the task has."""
         names = (given,) if given else next(filter(None, (self.task.splits[kind] for kind in kinds)), ())
         require(
-            len(names) < 2 or is_folder(data, (*FORMATS, ".json")),
+            len(names) < 2 or data.startswith(HUB) or is_folder(data, (*FORMATS, ".json")),
             f"{data} is one file, and {self.task.name} has {' and '.join(names)}; say with --split which it is",
         )
         return names

@@ -5,6 +5,7 @@ weights it uses. Everything from "all" (ALBERT) to "none" (BERT) is the same mec
 """
 
 import itertools
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -77,8 +78,10 @@ class EncoderConfig:
             self.projection or self.embedding_size == self.hidden_size,
             f"embedding_size {self.embedding_size} differs from hidden_size {self.hidden_size}: it needs a projection",
         )
-        require(self.layer_norm_epsilon > 0, f"layer_norm_epsilon is {self.layer_norm_epsilon}; it must be positive")
-        require(self.initializer_range > 0, f"initializer_range is {self.initializer_range}; it must be positive")
+        for name in ("layer_norm_epsilon", "initializer_range"):
+            require(
+                0 < getattr(self, name) < math.inf, f"{name} is {getattr(self, name)}; it must be positive and finite"
+            )
         sharing_map(self.sharing, self.num_layers)
 
     def flops_per_token(self, length: int, num_layers: int | None = None) -> int:

@@ -151,7 +151,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         if (path / name).is_file():
             return read_tensors(path / name)
         if index.is_file():
-            shards = sorted(set(read_json(index).get("weight_map", {}).values()))
+            files: Any = read_json(index).get("weight_map")
+            require(
+                isinstance(files, dict) and all(isinstance(file, str) for file in files.values()),
+                f"{index} does not say in its weight_map which file each tensor is in; fetch it again",
+            )
+            shards = sorted(set(files.values()))
             return {key: tensor for shard in shards for key, tensor in read_tensors(path / shard).items()}
     run = f"; this is a run's folder: name {path}/model" if (path / "model" / "config.json").exists() else ""
     raise UserError(f"{path} has no weights; it needs a {' or a '.join(WEIGHTS)}{run}")

@@ -1,7 +1,7 @@
 """What is asked of an encoder's hidden states, one head per question, and the model that holds both."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
@@ -110,6 +110,14 @@ class Spans(NamedTuple):
     unanswerable_B: Tensor
     """The logit of there being no answer."""
 
+    def widen(self, width: int) -> "Spans":
+        """With columns beyond the longest sequence, where no answer lies."""
+        start_logits_BL, end_logits_BSL = (
+            F.pad(logits, (0, width - logits.shape[-1]), value=FORBIDDEN)
+            for logits in (self.start_logits_BL, self.end_logits_BSL)
+        )
+        return self._replace(start_logits_BL=start_logits_BL, end_logits_BSL=end_logits_BSL)
+
 
 class AnswerableSpanHead(nn.Module):
     """SQuAD 2.0's head, from XLNet: the end is chosen knowing the start, and a third part says if there is an answer.
@@ -208,13 +216,14 @@ class Output:
     attention_maps: tuple[tuple[Tensor, ...], ...] | None = None
 
     def pad(self, batch: Batch, width: int) -> "Output":
-        """Everything per token, by row and column, with zeros at padding."""
+        """Everything per token, by row and column, with zeros at padding, or where an answer cannot lie."""
         pad = partial(batch.pad, width=width)
-        per_token = ("masked_token", "token_classes", "span")
+        widen: dict[str, Callable[[Any], Any]] = dict.fromkeys(("masked_token", "token_classes", "span"), pad)
+        widen["answerable_span"] = lambda spans: spans.widen(width)
         return dataclasses.replace(
             self,
             hidden=pad(self.hidden),
-            logits={kind: pad(value) if kind in per_token else value for kind, value in self.logits.items()},
+            logits={kind: widen.get(kind, lambda value: value)(value) for kind, value in self.logits.items()},
             depths=self.depths and tuple(map(pad, self.depths)),
         )
 
@@ -277,18 +286,20 @@ class Model(nn.Module):
 
     def forward(
         self,
-        batch: Batch | Tensor,
+        batch: Batch | Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         *,
+        input_ids: Tensor | None = None,
         keep_depths: bool = False,
         keep_attention_maps: bool = False,
     ) -> Output:
         """Takes a packed batch, or what transformers' tokenizers make: `input_ids, attention_mask, token_type_ids`."""
-        width = None
-        if isinstance(batch, Tensor):
-            width = batch.shape[1]
-            batch = Batch.from_padded(batch, attention_mask, token_type_ids)
+        given = input_ids if batch is None else batch
+        require(given is not None, "the model is given no tokens; call it with a Batch, or with input_ids")
+        width = given.shape[1] if isinstance(given, Tensor) else None
+        batch = Batch.from_padded(given, attention_mask, token_type_ids) if isinstance(given, Tensor) else given
+        assert batch is not None
         encoded = self.encoder(batch, keep_depths=keep_depths, keep_attention_maps=keep_attention_maps)
         features = self.make_features(batch, encoded.hidden_TD)
         output = Output(

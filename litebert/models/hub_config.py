@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from litebert.config import fits, from_dict, require
-from litebert.models.encoder import EncoderConfig, sharing_map
+from litebert.config import check_count, fits, from_dict, require
+from litebert.models.encoder import MOST_LAYERS, EncoderConfig, sharing_map
 from litebert.models.heads import HeadConfig, HeadKind, Model
 from litebert.models.names import Family, expand_groups, find_groups
 
@@ -46,6 +46,9 @@ UNSUPPORTED: dict[str, Any] = {
     "net_structure_type": 0,
     "pruned_heads": {},
 }
+TYPES = {"litebert": dict, "id2label": dict, "hidden_act": str, "architectures": list}
+NAMES: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+OWN_TYPES = {"encoder": dict, "heads": list, "sharing": str}
 SEVERAL = "multi_label_classification"
 CLASS_SUFFIXES: dict[str, HeadKind] = {
     "ForSequenceClassification": "classes",
@@ -89,6 +92,8 @@ def choose_family(model: Model) -> Family:
 
 def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google: bool) -> EncoderConfig:
     """The encoder's numbers; `by_google` if the config lay beside a TensorFlow checkpoint."""
+    check_types(content, TYPES)
+    check_types(content.get("litebert") or {}, OWN_TYPES, "the litebert of config.json")
     if family == "litebert":
         return from_dict(EncoderConfig, (content.get("litebert") or {}).get("encoder", {}))
     check_content(content)
@@ -105,6 +110,13 @@ def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google
     return from_dict(EncoderConfig, values | keep_own_sharing(content, values["sharing"], values["num_layers"]))
 
 
+def check_types(content: Mapping[str, Any], types: Mapping[str, type], where: str = "config.json") -> None:
+    """What says nothing may be missing, or null."""
+    for key, kind in types.items():
+        value = content.get(key)
+        require(value is None or isinstance(value, kind), f"{where} says {key} {value!r:.60}; it must be {NAMES[kind]}")
+
+
 def check_content(content: Mapping[str, Any]) -> None:
     missing = [key for key in REQUIRED if key not in content]
     require(not missing, f"config.json lacks {', '.join(missing)}; it is not a model's config")
@@ -112,8 +124,8 @@ def check_content(content: Mapping[str, Any]) -> None:
         require(
             fits(content.get(key, 1), int), f"config.json says {key} {content.get(key)!r}; it must be a whole number"
         )
-    for key, neutral in {"litebert": {}, "id2label": {}, "hidden_act": "gelu"}.items():
-        require(isinstance(content.get(key) or neutral, type(neutral)), f"config.json says {key} {content.get(key)!r}")
+    check_count("config.json's num_hidden_layers", content["num_hidden_layers"], MOST_LAYERS)
+    check_count("config.json's inner_group_num", content.get("inner_group_num", 1), MOST_LAYERS)
     for key, neutral in UNSUPPORTED.items():
         require(
             content.get(key, neutral) in (neutral, None),
@@ -160,7 +172,7 @@ def read_head_configs(content: Mapping[str, Any], family: Family, tensors: Mappi
     """The heads a folder holds, by its tensors; their class counts by the tensors' shapes."""
     if family == "litebert":
         return [from_dict(HeadConfig, head) for head in (content.get("litebert") or {}).get("heads", [])]
-    architecture = next(iter(content.get("architectures") or []), "")
+    architecture = str(next(iter(content.get("architectures") or []), ""))
     dropout = content.get("classifier_dropout_prob", content.get("classifier_dropout"))
     if dropout is None:
         dropout = 0.1 if family == "albert" else content.get("hidden_dropout_prob", 0.1)

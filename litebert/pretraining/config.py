@@ -1,7 +1,6 @@
 """What a pre-training run is asked to do, and what follows from it."""
 
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
 FREE = ("loop", "checkpointing", "evaluation_sequences")
 """What may change when a run is gone on with; of the loop, what does not change what is learned."""
 MOST_SEQUENCES = 1 << 20
+MOST_MINUTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,8 @@ class PretrainConfig:
         check_count("num_sequences", self.num_sequences, MOST_SEQUENCES)
         require(self.steps is None or self.steps > 0, f"steps is {self.steps}; it must be at least 1")
         require(
-            self.minutes is None or 0 < self.minutes < math.inf,
-            f"minutes is {self.minutes}; it must be positive and finite",
+            self.minutes is None or 0 < self.minutes <= MOST_MINUTES,
+            f"minutes is {self.minutes}; it must be above 0, and at most {MOST_MINUTES:,}",
         )
         require(
             0 <= self.evaluation_sequences <= MOST_SEQUENCES,

@@ -22,7 +22,7 @@ class Pace(NamedTuple):
         """How many steps can be taken in so many seconds."""
         require(
             seconds > self.evaluations,
-            f"evaluations alone take more than {seconds / 60:.3g} minutes; lower evaluation_sequences, or give more",
+            f"evaluations alone take over {seconds / 60:.3g} minutes; lower --evaluation-sequences, or raise --minutes",
         )
         return max(1, int((seconds - self.evaluations) / self.step))
 

@@ -215,7 +215,9 @@ def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Se
         if not any(entry.split == "dev" for index in find_indexes(corpus.path) for entry in index.shards)
     ]
     if without:
-        logger.warning("%s has no held-out documents: nothing is evaluated; build it with --dev 1%%", without[0])
+        logger.warning(
+            "%s has no held-out documents: nothing is evaluated; build it again elsewhere with --dev 10%%", without[0]
+        )
         return None
     held_out, _ = open_mixture(config.corpora, "dev")
     return HeldOut(

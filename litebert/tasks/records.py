@@ -37,10 +37,10 @@ def parse_number(place: str, value: Any) -> float:
     """A number from a cell of a table; one that is none, or has no end, is refused."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise UserError(f"{place}: {value!r} is no number; correct it")
+        raise UserError(f"{place}: {value!r:.60} is no number; correct it")
     return number
 
 

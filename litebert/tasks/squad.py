@@ -5,6 +5,7 @@ paragraph. A prediction is a slice of the paragraph as it was written.
 """
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -310,12 +311,13 @@ def parse_candidate(place: str, item: Any) -> Candidate:
     try:
         scores = [float(item.get(f"{side}_logit", item.get(f"{side}_log_prob", 0.0))) for side in ("start", "end")]
         return Candidate(str(item["text"]), int(item.get("start", -1)), int(item.get("end", -1)), *scores)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise UserError(f"{place}: {item!r:.60} is no answer with its text and scores; leave the file out") from None
 
 
 def parse_odds(place: str, value: Any) -> float:
-    require(isinstance(value, int | float), f"{place}: {value!r:.60} is no number; leave the file out")
+    is_number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    require(is_number, f"{place}: {value!r:.60} is no number; leave the file out")
     return float(value)
 
 

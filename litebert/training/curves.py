@@ -35,8 +35,11 @@ class Panel:
     from_zero: bool = False
 
     @property
-    def is_share(self) -> bool:
-        return self.key.endswith("accuracy")
+    def percent(self) -> float | None:
+        """What makes percents of the numbers, if they are such; the scores of tasks are percents already."""
+        if not self.key.endswith("accuracy"):
+            return None
+        return 100.0 if self.key in PANELS else 1.0
 
 
 RESULTS = (

@@ -7,7 +7,6 @@ checkpoint takes the same steps as one that was not, bit for bit.
 
 import contextlib
 import itertools
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -37,7 +36,7 @@ from litebert.training.parallel import (
     without_exchange,
 )
 from litebert.training.schedule import ScheduleConfig
-from litebert.training.signals import SIGNALS, catch_signals
+from litebert.training.signals import SIGNALS, catch_signals, name_signal, note_signals
 
 STATE_FORMAT = 1
 PRIME = 1_000_003
@@ -241,6 +240,8 @@ class Loop:
                     self.evaluate()
                 if must_save or stopped_by is not None or self.is_done():
                     self.save()
+            # What was said during the last evaluation or save is meant for whatever comes next.
+            stopped_by = stopped_by or name_signal(self.ranks.add_up(note_signals(caught)))
         return Outcome(self.step, stopped_by, self.guard.num_skipped)
 
     def is_done(self) -> bool:
@@ -294,14 +295,13 @@ class Loop:
             self.model.encoder.num_layers,
             reads_all=self.model.reads_all(batch),
         )
-        flags = [self.ranks.is_first and by_clock, *(number in caught for number in SIGNALS)]
-        mine = [*flags, batch.num_tokens, batch.num_sequences, work, *counts.values()]
-        clock, terminated, interrupted, tokens, sequences, flops, *totals = self.ranks.add_up(list(map(float, mine)))
+        mine = [self.ranks.is_first and by_clock, batch.num_tokens, batch.num_sequences, work, *counts.values()]
+        sums = self.ranks.add_up([*note_signals(caught), *map(float, mine)])
+        signals, (clock, tokens, sequences, flops, *totals) = sums[: len(SIGNALS)], sums[len(SIGNALS) :]
         self.tokens += int(tokens)
         self.sequences += int(sequences)
         self.meter.add(tokens=tokens, flops=flops)
-        stopped_by = signal.SIGINT if interrupted else signal.SIGTERM if terminated else None
-        return dict(zip(counts, totals, strict=True)), stopped_by, bool(clock or by_step)
+        return dict(zip(counts, totals, strict=True)), name_signal(signals), bool(clock or by_step)
 
     def propagate(self, batch: Batch, counts: Mapping[str, float]) -> list[tuple[Batch, dict[str, Part]]]:
         """Forward and backward, in pieces where the batch is too large for one; what was made of each."""

@@ -96,11 +96,17 @@ def find_device(number: int = 0) -> torch.device:
     return torch.device("cuda", number) if torch.cuda.is_available() else torch.device("cpu")
 
 
+def read_variable(name: str, default: int) -> int:
+    """A number that torchrun sets."""
+    value = os.environ.get(name) or str(default)
+    require(value.isdecimal(), f"{name} is {value!r} in the environment; leave it to torchrun, which sets a number")
+    return int(value)
+
+
 @contextlib.contextmanager
 def join_ranks() -> Iterator[Ranks]:
     """The processes that torchrun started, or this one alone."""
-    num_ranks = int(os.environ.get("WORLD_SIZE") or 1)
-    local = int(os.environ.get("LOCAL_RANK") or 0)
+    num_ranks, local = read_variable("WORLD_SIZE", 1), read_variable("LOCAL_RANK", 0)
     device = find_device(local)
     if device.type == "cuda":
         torch.cuda.set_device(device)

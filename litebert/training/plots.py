@@ -193,8 +193,9 @@ def dress_axes(axes: "Axes", panel: Panel, x_label: str) -> None:
     axes.spines[["left", "bottom"]].set_color(GREY)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    percent = panel.percent
     axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{100 * value:.4g}%" if panel.is_share else f"{value:,.10g}")
+        FuncFormatter(lambda value, _: f"{value:,.10g}" if percent is None else f"{percent * value:.4g}%")
     )
     if axes.get_yscale() == "log":
         low, high = axes.get_ylim()

@@ -3,13 +3,14 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 from litebert.training.parallel import Ranks
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Of both, the first is heeded."""
 STDERR = 2
 STOPPING = b"stopping after this step; Ctrl-C again stops at once, and leaves the last checkpoint\n"
 
@@ -36,6 +37,16 @@ def catch_signals(*, is_told: bool = False) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def note_signals(caught: Sequence[int]) -> list[float]:
+    """Whether each signal was caught, as numbers that ranks can add up."""
+    return [float(number in caught) for number in SIGNALS]
+
+
+def name_signal(noted: Sequence[float]) -> int | None:
+    """The one that is to end the run, if any rank caught it."""
+    return next((number for number, count in zip(SIGNALS, noted, strict=True) if count), None)
 
 
 def end_stopped(number: int, where: str, ranks: Ranks) -> None:

@@ -237,6 +237,14 @@ def test_a_window_is_shortened_from_its_end_as_from_its_front(make_corpus: Calla
     assert sizes.max() == 30 and abs(means[0] - means[1]) < 0.7
 
 
+def test_a_sentence_alone_has_a_partner_only_where_there_is_another_document(
+    make_corpus: Callable[..., Corpus],
+) -> None:
+    config = PairConfig(length=32, fidelity="google", short_share=0.0)
+    assert Pairs(make_corpus([[30], [30]]), config).paired_share() == 1
+    assert Pairs(make_corpus([[30]]), config).paired_share() == 0
+
+
 def test_impossible_settings_and_corpora_are_refused(make_corpus: Callable[..., Corpus]) -> None:
     with pytest.raises(UserError, match="length is 4; a sequence needs at least 8"):
         PairConfig(length=4)

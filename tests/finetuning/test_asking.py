@@ -185,3 +185,11 @@ def test_outputs_that_are_no_numbers_are_refused(question: Question) -> None:
             parameter.fill_(1e38)
     with pytest.raises(UserError, match="the model's outputs are no numbers, or infinite"):
         ask(model, make_samples(), question.kind)
+
+
+def test_so_are_ends_that_are_no_numbers() -> None:
+    model = make_model(Question("answerable_span"))
+    with torch.no_grad():
+        model.heads["answerable_span"].end.weight.fill_(3e38)
+    with pytest.raises(UserError, match="the model's outputs are no numbers, or infinite"):
+        ask(model, make_samples(), "answerable_span")

@@ -14,6 +14,7 @@ def test_a_file_is_one_of_a_tasks_splits(tmp_path: Path) -> None:
     file = tmp_path / "test_matched.tsv"
     file.touch()
     assert asked.choose_splits(str(tmp_path), None, "test") == ("test_matched", "test_mismatched")
+    assert asked.choose_splits("hub:", None, "test") == ("test_matched", "test_mismatched")
     assert asked.choose_splits(str(file), "test_matched", "test") == ("test_matched",)
     with pytest.raises(UserError, match="is one file, and mnli has test_matched and test_mismatched; say with --split"):
         asked.choose_splits(str(file), None, "test")

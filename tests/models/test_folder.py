@@ -163,9 +163,7 @@ def test_the_bare_encoder_opens_as_automodel_with_hidden_states_and_pooled_outpu
     model = make_model(CONFIGS[family])
     write_model(model, tmp_path)
     theirs = open_in_transformers("AutoModel", tmp_path)(**PADDED, output_hidden_states=True)
-    ours = model(
-        **{"batch": PADDED["input_ids"]} | {k: v for k, v in PADDED.items() if k != "input_ids"}, keep_depths=True
-    )
+    ours = model(**PADDED, keep_depths=True)
     assert_near(ours.hidden[REAL], theirs.last_hidden_state[REAL])
     assert_near(ours.pooled, theirs.pooler_output)
     for depth, hidden in enumerate(theirs.hidden_states):
@@ -481,6 +479,13 @@ def edit_config(folder: Path, **changes: Any) -> None:
         ({"litebert": [1]}, "litebert"),
         ({"id2label": ["a"]}, "id2label"),
         ({"hidden_act": ["gelu"]}, "hidden_act"),
+        ({"hidden_act": []}, r"hidden_act \[\]; it must be a text"),
+        ({"architectures": True}, "architectures True; it must be a list"),
+        ({"litebert": {"sharing": 5}}, "the litebert of config.json says sharing 5; it must be a text"),
+        ({"num_hidden_layers": 10**30}, "num_hidden_layers is 10+; it must be at most 4,096"),
+        ({"inner_group_num": 10**7}, "inner_group_num is 10+; it must be at most 4,096"),
+        ({"model_type": "litebert", "litebert": True}, "litebert True; it must be an object"),
+        ({"model_type": "litebert", "litebert": {"encoder": {}, "heads": 5}}, "heads 5; it must be a list"),
         ({"hidden_dropout_prob": "0.1"}, "hidden_dropout is '0.1'"),
         ({"classifier_dropout_prob": "0.1"}, "HeadConfig.dropout is '0.1'"),
     ],
@@ -489,6 +494,15 @@ def test_a_config_that_cannot_be_meant_is_refused(tmp_path: Path, changes: dict[
     write_model(make_model(ALBERT, *PRETRAINING), tmp_path)
     edit_config(tmp_path, **changes)
     with pytest.raises(UserError, match=said):
+        read_model(tmp_path)
+
+
+@pytest.mark.parametrize("files", [["a"], "a", None, {"a": 5}])
+def test_an_index_of_weights_that_names_no_files_is_refused(tmp_path: Path, files: Any) -> None:
+    write_model(make_model(ALBERT), tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    with pytest.raises(UserError, match="index.json does not say in its weight_map which file each tensor is in"):
         read_model(tmp_path)
 
 

@@ -13,7 +13,7 @@ from transformers.models.xlnet.modeling_xlnet import (
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import Features, HeadConfig, HeadKind, Model, Spans
+from litebert.models.heads import FORBIDDEN, Features, HeadConfig, HeadKind, Model, Spans
 
 CONFIG = EncoderConfig(
     vocab_size=61, embedding_size=16, hidden_size=32, num_layers=2, num_heads=4, feed_forward_size=64, num_positions=40,
@@ -134,6 +134,20 @@ def test_answerable_spans_come_out_of_a_plain_call() -> None:
     spans = make_model(HeadConfig(kind="answerable_span"))(BATCH).logits["answerable_span"]
     assert isinstance(spans, Spans)
     assert spans.end_logits_BSL.shape == (3, 5, 7) and spans.unanswerable_B.shape == (3,)
+
+
+def test_answerable_spans_are_as_wide_as_padded_ids() -> None:
+    model = make_model(HeadConfig(kind="answerable_span"))
+    packed = model(BATCH).logits["answerable_span"]
+    ids = torch.nn.functional.pad(BATCH.pad(BATCH.token_ids_T), (0, 3))
+    mask = torch.arange(10) < torch.tensor(BATCH.lengths)[:, None]
+    padded = model(ids, mask.long()).logits["answerable_span"]
+    for ours, theirs in (
+        (padded.start_logits_BL, packed.start_logits_BL),
+        (padded.end_logits_BSL, packed.end_logits_BSL),
+    ):
+        assert ours.shape[-1] == 10 and (ours[..., 7:] == FORBIDDEN).all()
+        torch.testing.assert_close(ours[..., :7], theirs)
 
 
 def test_heads_can_be_called_one_by_one() -> None:

@@ -136,6 +136,20 @@ def test_a_good_step_begins_the_count_of_bad_ones_anew() -> None:
     assert guard.num_skipped == 57
 
 
+def test_a_signal_during_the_last_evaluation_is_not_lost(tmp_path: Path) -> None:
+    """Else a study would go on with its next run."""
+
+    def send(model: Model, step: int) -> dict[str, float]:
+        if step == 8:
+            signal.raise_signal(signal.SIGTERM)
+        return {}
+
+    outcome, _ = watch_training(make_training(steps=8, evaluate=send), tmp_path)
+    assert outcome == (8, signal.SIGTERM, 0)
+    found = load_checkpoint(tmp_path)
+    assert found is not None and found.step == 8
+
+
 def test_sigterm_saves_and_ends_the_run_after_the_step(tmp_path: Path) -> None:
     def send(model: Model, step: int) -> None:
         if step == 7:

@@ -133,6 +133,13 @@ def test_fsdp_of_one_process_is_refused() -> None:
         watch_training(make_training(loop=LoopConfig(parallel="fsdp")), ranks=Ranks())
 
 
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "LOCAL_RANK"])
+def test_an_environment_that_torchrun_did_not_make_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "many")
+    with pytest.raises(UserError, match=f"{name} is 'many' in the environment; leave it to torchrun"), join_ranks():
+        pass
+
+
 def test_ranks_that_cannot_meet_are_told_of_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("MASTER_ADDR", raising=False)

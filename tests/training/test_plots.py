@@ -154,6 +154,13 @@ def test_a_running_mean_weighs_points_as_it_says() -> None:
     assert len(smooth_values(np.array([]), 0.9)) == 0
 
 
+@pytest.mark.parametrize(("key", "number", "said"), [("sop_accuracy", 0.5, "50%"), ("dev_accuracy", 50.0, "50%")])
+def test_an_accuracy_is_told_in_percent_whether_it_is_a_share_or_a_score(key: str, number: float, said: str) -> None:
+    lines = [{"kind": "evaluation", "step": step, "seconds": step, "tokens": step, key: number} for step in (1, 2)]
+    (axes,) = drawn(draw_runs([Run("run", lines)], keys=[key])).values()
+    assert axes.yaxis.get_major_formatter()(number, 0) == said
+
+
 def test_keys_that_nobody_foresaw_are_drawn() -> None:
     lines = [
         {"kind": "train", "step": 1, "loss": 2.0, "learning_rate": 0.1},
