@@ -1,5 +1,6 @@
 """Which documents were seen before, in little memory: sorted runs of 64-bit hashes."""
 
+import functools
 import hashlib
 import tempfile
 from pathlib import Path
@@ -23,7 +24,10 @@ class Seen:
 
     def __init__(self) -> None:
         self.runs: list[Hashes] = []
-        self.folder = tempfile.TemporaryDirectory(prefix="litebert-seen-")
+
+    @functools.cached_property
+    def folder(self) -> "tempfile.TemporaryDirectory[str]":
+        return tempfile.TemporaryDirectory(prefix="litebert-seen-")
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of these are new, the first of equals among them; they are not new again."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from litebert.tasks.task import Predictions, Question
 from litebert.training.drawing import COLORS, GREY, make_figure, save_figure
@@ -63,7 +64,7 @@ def draw_confusion(labels: Sequence[str], examples: Sequence[Any], predictions: 
 
 def draw_calibration(right: Sequence[bool], confident: Sequence[float]) -> "Figure":
     """The share that is right among answers of like confidence, beside the diagonal where both are the same."""
-    bins = np.minimum((np.asarray(confident) * NUM_BINS).astype(int), NUM_BINS - 1)
+    bins = choose_bins(confident)
     error = measure_calibration(right, confident)
     figure = make_figure(4.4, 3.8)
     axes = figure.add_subplot()
@@ -82,9 +83,12 @@ def draw_calibration(right: Sequence[bool], confident: Sequence[float]) -> "Figu
 def measure_calibration(right: Sequence[bool], confident: Sequence[float]) -> float:
     """The expected calibration error: by how much confidence and success differ, over bins of like confidence."""
     right_N, confident_N = np.asarray(right, float), np.asarray(confident)
-    bins = np.minimum((confident_N * NUM_BINS).astype(int), NUM_BINS - 1)
-    gaps = np.bincount(bins, right_N - confident_N, NUM_BINS)
+    gaps = np.bincount(choose_bins(confident), right_N - confident_N, NUM_BINS)
     return float(np.abs(gaps).sum() / max(len(right_N), 1))
+
+
+def choose_bins(confident: Sequence[float]) -> NDArray[np.int64]:
+    return np.minimum((np.asarray(confident) * NUM_BINS).astype(np.int64), NUM_BINS - 1)
 
 
 def draw_numbers(examples: Sequence[Any], predictions: Predictions) -> "Figure":

@@ -69,7 +69,7 @@ class PretrainConfig:
         require(self.steps is None or self.steps > 0, f"steps is {self.steps}; it must be at least 1")
         require(
             self.minutes is None or 0 < self.minutes <= MOST_MINUTES,
-            f"minutes is {self.minutes}; it must be above 0, and at most {MOST_MINUTES:,}",
+            f"minutes is {self.minutes}; it must be above 0, up to {MOST_MINUTES}",
         )
         require(
             0 <= self.evaluation_sequences <= MOST_SEQUENCES,

@@ -5,7 +5,7 @@ from pathlib import Path
 from litebert.config import nearest, require
 from litebert.tasks import chinese, glue, race, squad
 from litebert.tasks.task import Task
-from litebert.tasks.text import CHNSENTICORP, TextColumns, make_task
+from litebert.tasks.text import TextColumns, make_task
 
 OWN = "text"
 """The task of a user's own data."""
@@ -14,7 +14,6 @@ TASKS: dict[str, Task] = {
     **glue.TASKS,
     **squad.TASKS,
     **race.TASKS,
-    CHNSENTICORP.name: CHNSENTICORP,
     **chinese.TASKS,
 }
 

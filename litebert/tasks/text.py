@@ -171,12 +171,3 @@ SCORES: dict[Kind, tuple[str, Score, Literal["label", "number", "several"]]] = {
     "score": ("pearson", score_numbers, "number"),
     "labels": ("micro_f1", score_label_sets, "several"),
 }
-
-CHNSENTICORP = ClassTask(
-    name="chnsenticorp",
-    metric="accuracy",
-    read_split=partial(read_texts, TextColumns(first="text_a")),
-    compare=lambda gold, predicted: {"accuracy": accuracy(gold, predicted)},
-    labels=("0", "1"),
-)
-"""Reviews of hotels, books and laptops in Chinese, for or against."""

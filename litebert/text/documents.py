@@ -268,7 +268,7 @@ def split_file(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
 
 
 def read_chunks(file: BinaryIO) -> Iterator[bytes]:
-    """A file without its byte order mark and with no line end but `\\n`; no chunk ends between two line ends."""
+    """A file without its byte order mark and with no line end but `\\n`; no chunk ends between two, if they are two."""
     # What a damaged archive still gives is had with read1, and lost with read.
     read = getattr(file, "read1", file.read)
     held = file.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)

@@ -123,7 +123,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
         (["--task", "sst3"], "there is no task 'sst3' (did you mean 'sst2'?)"),
         (["--task", "ax"], "ax is a test alone; fine-tune for a task that has data to learn from"),
         (["--task", "sst2", "--label", "label"], "sst2 has its own columns; name none, or use --task text"),
-        (["--epochs", "inf"], "epochs is inf; it must be positive"),
+        (["--epochs", "inf"], "epochs is inf; it must be above 0, up to 1000000"),
         (["--config", "nowhere.json", "--recipe", "laptop"], "--recipe and --config each say all settings"),
         (["--recipe", "papers"], "there is no recipe 'papers' (did you mean 'paper-"),
         (["--length", "64"], "length is 64; the model has 48 positions"),

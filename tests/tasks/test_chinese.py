@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from litebert.tasks.chinese import TASKS
+from litebert.tasks.classes import describe_balance
 from litebert.tasks.task import Limits, Prediction, Question
 from litebert.text.vocabulary import open_vocabulary
 
@@ -56,3 +57,15 @@ def test_the_answers_of_the_real_questions_are_found(
             held[sample.example] = examples[sample.example].context[begin:end]
     assert len(held) == total
     assert sum(held[n] == example.answers[0][0].strip() for n, example in enumerate(examples)) == exact
+
+
+def test_chnsenticorp_is_read_as_it_is_handed_out(data: Path) -> None:
+    folder = data / "zh" / "chnsenticorp"
+    task, balance = TASKS["chnsenticorp"], {}
+    for split in ("train", "dev", "test"):
+        examples = task.read(folder, split)
+        _, *lines = (folder / f"{split}.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        assert [(example.label, example.first) for example in examples] == [tuple(line.split("\t")) for line in lines]
+        balance[split] = describe_balance(examples, task.ask(examples))
+    assert balance["train"] == {"0": 4801, "1": 4799}
+    assert sum(balance["dev"].values()) == sum(balance["test"].values()) == 1200

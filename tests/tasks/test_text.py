@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from litebert.config import UserError
-from litebert.tasks.classes import ClassTask, TextExample, describe_balance
+from litebert.tasks.classes import ClassTask, TextExample
 from litebert.tasks.tags import TagTask
 from litebert.tasks.task import Prediction
-from litebert.tasks.text import CHNSENTICORP, TextColumns, make_task
+from litebert.tasks.text import TextColumns, make_task
 
 LABEL = TextColumns()
 PAIR = TextColumns(first="a", second="b", score="s")
@@ -168,15 +168,3 @@ def test_each_kind_of_column_has_its_scores() -> None:
     assert numbers["pearson"] == pytest.approx(100 * np.corrcoef([1, 2, 3], [1, 2, 6])[0, 1])
     several = score(SEVERAL, [("a", "b"), ()], [("a",), ()])
     assert several == {"micro_f1": pytest.approx(200 / 3), "macro_f1": 50.0, "exact": 50.0}
-
-
-def test_chnsenticorp_is_read_as_it_is_handed_out(data: Path) -> None:
-    folder = data / "zh" / "chnsenticorp"
-    balance = {}
-    for split in ("train", "dev", "test"):
-        examples = CHNSENTICORP.read(folder, split)
-        _, *lines = (folder / f"{split}.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
-        assert [(example.label, example.first) for example in examples] == [tuple(line.split("\t")) for line in lines]
-        balance[split] = describe_balance(examples, CHNSENTICORP.ask(examples))
-    assert balance["train"] == {"0": 4801, "1": 4799}
-    assert sum(balance["dev"].values()) == sum(balance["test"].values()) == 1200
