@@ -68,7 +68,7 @@ class Options:
     """Where to write text, vocabulary, corpus, models and the page; what another demo left there is replaced."""
     steps: int = 6000
     """Of pre-training, for each of the twins: some two minutes. A number of minutes would be another number of steps on
-    every machine, and with a third of these the pre-training does not help the task."""
+    every machine, and with a quarter of these the pre-training does not help the task."""
     vocab_size: int = 2000
     length: int = 48
     """The longest sequence, in tokens."""
