@@ -11,6 +11,7 @@ from typing import NamedTuple, cast, get_args
 from litebert.config import nearest, read_json, require
 from litebert.corpus.pairs import PairConfig
 from litebert.finetuning.config import FinetuneConfig, Recipe
+from litebert.folders import find_google_config
 from litebert.presets import LADDER, find_preset
 from litebert.pretraining.config import PretrainConfig
 from litebert.tasks.task import Limits
@@ -144,14 +145,9 @@ def find_finetuning(task: str, init: str = "", recipe: str | None = None) -> Fin
 
 def choose_recipe(init: str) -> Recipe:
     """The paper's for models of its sizes. What is wrong with an --init is said when it is opened."""
-    google = ("albert_config.json", "bert_config.json")
-    # A TensorFlow checkpoint is named by its folder, or by its own prefix there.
-    files = [
-        Path(init, "config.json"),
-        *(folder / name for folder in (Path(init), Path(init, "assets"), Path(init).parent) for name in google),
-    ]
-    file = next((file for file in files if init and file.is_file()), None)
-    content = read_json(file) if file else {}
+    config = Path(init, "config.json")
+    file = config if config.is_file() else find_google_config(Path(init))
+    content = read_json(file) if init and file else {}
     own = content.get("litebert")
     encoder = own.get("encoder", content) if isinstance(own, dict) else content
     width = encoder.get("hidden_size") if isinstance(encoder, dict) else None

@@ -35,13 +35,12 @@ class Options:
 
 def run(options: Options) -> None:
     from litebert.config import check_seed, require
+    from litebert.folders import require_place
     from litebert.models.folder import find_folder, write_model
     from litebert.text.hub_tokenizer import copy_for_hub
 
-    require(
-        not any((options.dst / name).exists() for name in ("config.json", "model.safetensors")),
-        f"{options.dst} holds a model already; choose another folder or remove it",
-    )
+    require_place(options.dst, "DST")
+    require(not (options.dst / "config.json").exists(), f"{options.dst} has a config.json already; choose another DST")
     check_seed(options.seed)
     model = open_source(options)
     write_model(model, options.dst)

@@ -26,10 +26,11 @@ from litebert import files
 from litebert.config import UserError, check_fields, require
 from litebert.corpus.encode import DocumentEncoder, Documents, Words, encode_in_worker, start_worker
 from litebert.corpus.index import SPLITS, Block, Index, Split, Statistics
-from litebert.corpus.place import check_place, find_begun, is_own, place_vocabulary, warn_of_changes
+from litebert.corpus.place import find_begun, is_own, place_vocabulary, warn_of_changes
 from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import ShardWriter, join_path
 from litebert.corpus.workers import count_cores, uninterrupted, worker_context
+from litebert.folders import require_place
 from litebert.text.documents import ReadConfig, Reader, Separated, Source
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 
@@ -241,7 +242,8 @@ def build_corpus(
     out, vocabulary = str(out), open_vocabulary(vocabulary_path)
     sources = [source for source in sources if not is_own(source.path, out)]
     require(sources, f"there is no text to build {out} from; name files or folders outside it")
-    check_place(out)
+    if not files.is_url(out):
+        require_place(files.local_path(out), "--out", "corpus", "vocabulary")
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
     warn_of_changes(sources, out)
     place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)

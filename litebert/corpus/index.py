@@ -5,7 +5,6 @@ corpus, built on other machines, differ in the names of their files: in one fold
 """
 
 import dataclasses
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -19,7 +18,6 @@ from litebert.config import OtherFormatError, UserError, from_dict, seal, unseal
 FORMAT = 1
 Split = Literal["train", "dev"]
 SPLITS: tuple[Split, ...] = ("train", "dev")
-INDEX_NAME = re.compile(r"index(-\d+-of-\d+)?\.json")
 # Sentence lengths are counted by powers of two: 1, 2-3, 4-7, ..., 32,768 and more.
 NUM_LENGTHS = 16
 

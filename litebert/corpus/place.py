@@ -1,4 +1,4 @@
-"""Where a corpus is built: what may lie there, what was built there before, and the vocabulary beside it."""
+"""Where a corpus is built: what was built there before, and the vocabulary beside it."""
 
 import glob
 import logging
@@ -8,10 +8,11 @@ from pathlib import Path
 
 from litebert import files
 from litebert.config import require
-from litebert.corpus.index import INDEX_NAME, Index, read_index
+from litebert.corpus.index import Index, read_index
 from litebert.corpus.shards import join_path
+from litebert.folders import INDEX_NAME, VOCABULARY_FILES
 from litebert.text.documents import Source, is_remote
-from litebert.text.vocabulary import VOCABULARY_FILES, copy_vocabulary, open_vocabulary
+from litebert.text.vocabulary import copy_vocabulary, open_vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -22,13 +23,6 @@ WORDINGS = {
     "parts": "in another number of parts",
 }
 """How what was built before may differ."""
-
-
-def check_place(out: str) -> None:
-    """Refuses the folder of a model or of a run."""
-    for name in ("model.safetensors", "pytorch_model.bin", "checkpoints"):
-        is_other = not files.is_url(out) and (files.local_path(out) / name).exists()
-        require(not is_other, f"{out} has a {name}: it is a model's or a run's; choose another --out")
 
 
 def is_own(path: str, out: str) -> bool:

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from litebert import files
 from litebert.config import UserError, require
-from litebert.corpus.index import INDEX_NAME, Block, Entry, Index, Split, read_index
-from litebert.text.vocabulary import VOCABULARY_FILES, Vocabulary, open_vocabulary
+from litebert.corpus.index import Block, Entry, Index, Split, read_index
+from litebert.folders import INDEX_NAME, VOCABULARY_FILES
+from litebert.text.vocabulary import Vocabulary, open_vocabulary
 
 MOST_OPEN = 64
 """Shards of a corpus that stay open; a process may have a thousand files, and every mapping is one already."""

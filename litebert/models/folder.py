@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from litebert.config import UserError, override, read_json, require, write_json
+from litebert.folders import GOOGLE_CONFIGS, WEIGHTS, find_google_config
 from litebert.models import tensorflow
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import POOLED_KINDS, HeadConfig, Model, make_head, make_pooler
@@ -35,7 +36,6 @@ from litebert.models.hub_config import (
 )
 from litebert.models.names import BUFFERS, TIED, Family, from_folder, name_tensors, to_folder
 
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 PROJECTION = "albert.encoder.embedding_hidden_mapping_in"
 
 
@@ -137,11 +137,10 @@ def read_stored(path: Path) -> Stored:
 
 
 def read_google_config(checkpoint: Path) -> dict[str, Any]:
-    folders = (checkpoint.parent, checkpoint.parent / "assets", checkpoint.parent.parent / "assets")
-    files = [folder / name for folder in folders for name in ("albert_config.json", "bert_config.json")]
-    found = next((file for file in files if file.is_file()), None)
-    require(found, f"{checkpoint} has no albert_config.json or bert_config.json beside it; put the model's there")
-    return read_json(found or files[0])
+    found = find_google_config(checkpoint)
+    if found is None:
+        raise UserError(f"{checkpoint} has no {' or '.join(GOOGLE_CONFIGS)} beside it; put the model's there")
+    return read_json(found)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

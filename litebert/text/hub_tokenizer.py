@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from litebert.config import require
 from litebert.files import write_file
+from litebert.folders import VOCABULARY_FILES, require_place
 from litebert.text.engines import Engine, SentencePieceEngine, TokenizersEngine
 from litebert.text.normalize import NORMALIZATIONS, WORD_START, normalize_albert
 from litebert.text.spiece import load_model, read_character_map
@@ -24,7 +25,6 @@ from litebert.text.vocabulary import (
     FILE_NAMES,
     MADE_KEY,
     OUR_KEY,
-    VOCABULARY_FILES,
     copy_vocabulary,
     find_file,
     open_vocabulary,
@@ -44,13 +44,7 @@ def require_free(folder: Path, overwrite: bool) -> None:
         existing.is_dir() and os.access(existing, os.W_OK),
         f"{folder} cannot be written: {existing} is {problem}; choose another folder",
     )
-    weights = [name for name in ("model.safetensors", "pytorch_model.bin") if (folder / name).exists()]
-    require(not weights, f"{folder} has a model ({' '.join(weights)}), which knows no other vocabulary; choose another")
-    index = next(folder.glob("index*.json"), None)
-    require(
-        index is None,
-        f"{folder} has a corpus ({index and index.name}), which knows no other vocabulary; choose another",
-    )
+    require_place(folder, "--out", "vocabulary")
     found = [name for name in VOCABULARY_FILES if (folder / name).exists()]
     require(
         overwrite or not found,

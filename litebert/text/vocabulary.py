@@ -18,20 +18,13 @@ from numpy.typing import NDArray
 
 from litebert.config import UserError, read_json, require
 from litebert.files import write_file
+from litebert.folders import VOCABULARY_FILES
 from litebert.text.engines import Counts, Engine, SentencePieceEngine, TokenizersEngine
 from litebert.text.normalize import normalize_albert, normalize_xlnet
 from litebert.text.offsets import Spans
 from litebert.text.spiece import change_scores, is_our_model, load_model
 from litebert.text.word_table import Tokens
 
-VOCABULARY_FILES = (
-    "spiece.model",
-    "tokenizer.json",
-    "vocab.txt",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-)
 # Under which of these a file of another name is known, by the end of its name.
 FILE_NAMES = {".model": "spiece.model", ".json": "tokenizer.json", ".txt": "vocab.txt"}
 # The marks of a vocabulary, under the names they go by.

@@ -13,13 +13,11 @@ from torch import Tensor
 
 from litebert.config import Config, read_config, read_json, require
 from litebert.files import write_json_file
+from litebert.folders import require_place
 from litebert.models.folder import write_model
 from litebert.models.heads import Model
 from litebert.training.environment import describe_environment
 from litebert.training.parallel import Ranks
-
-OTHER_FOLDERS = {"index.json": "a corpus", "model.safetensors": "a model", "spiece.model": "a vocabulary"}
-"""What tells that a folder is none for a run."""
 
 
 def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config | None:
@@ -33,8 +31,7 @@ def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config
         f"{run} has {' and '.join(found)} but no config.json, so it is no run; restore it, or start a new --run",
     )
     if not has_begun:
-        for name, what in OTHER_FOLDERS.items():
-            require(not (run / name).exists(), f"{run} is {what} ({name} is there); give another --run")
+        require_place(run, "--run", "run")
         return None
     require(mark in read_json(stored), f"{run} is a run of another kind; start a new --run")
     return read_config(kind, stored)

@@ -206,7 +206,7 @@ def test_convert_copies_the_vocabulary_and_overrides_the_config(
 def test_convert_makes_a_preset_and_overwrites_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run(capsys, "convert", "albert-nano", tmp_path / "nano", "--seed", "3")
     before = (tmp_path / "nano" / "model.safetensors").read_bytes()
-    assert "holds a model already" in refuse(capsys, "convert", "albert-nano", tmp_path / "nano")
+    assert "is the folder of a model" in refuse(capsys, "convert", "albert-nano", tmp_path / "nano")
     assert (tmp_path / "nano" / "model.safetensors").read_bytes() == before
     run(capsys, "convert", "albert-nano", tmp_path / "same", "--seed", "3")
     assert (tmp_path / "same" / "model.safetensors").read_bytes() == before
@@ -311,12 +311,14 @@ def test_what_is_something_else_is_left_alone(
     monkeypatch.chdir(shutil.copytree(visited, tmp_path / "work"))
     model = "demo/albert/model"
     Path("demo/albert/config.json").write_text('{"preset": "albert-nano"}')
+    Path("demo/albert/checkpoints").mkdir()
     for command, said in (
-        (f"corpus books --vocab demo/vocab --out {model}", "has a model.safetensors: it is a model's or a run's"),
-        (f"vocab books --size 100 --overwrite --out {model}", "which knows no other vocabulary"),
-        ("vocab books --size 100 --overwrite --out demo/corpus", "has a corpus (index.json), which knows no other"),
-        ("pretrain --corpus demo/corpus --run demo/corpus --steps 1", "demo/corpus is a corpus (index.json is there)"),
-        ("pretrain --corpus demo/corpus --run demo/vocab --steps 1", "demo/vocab is a vocabulary"),
+        (f"corpus books --vocab demo/vocab --out {model}", "is the folder of a model (model.safetensors is there)"),
+        (f"vocab books --size 100 --overwrite --out {model}", f"{model} is the folder of a model"),
+        ("vocab books --size 100 --overwrite --out demo/corpus", "demo/corpus is the folder of a corpus"),
+        ("vocab books --size 100 --overwrite --out demo/albert", "demo/albert is the folder of a run"),
+        ("pretrain --corpus demo/corpus --run demo/corpus --steps 1", "demo/corpus is the folder of a corpus"),
+        ("pretrain --corpus demo/corpus --run demo/vocab --steps 1", "demo/vocab is the folder of a vocabulary"),
         (f"finetune --data reviews --first review --label stars --init {model} --run demo/albert --steps 1",
          "demo/albert is a run of another kind; start a new --run"),
         ("inspect demo/albert", "this is a run's folder: name demo/albert/model"),
