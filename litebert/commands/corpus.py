@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from litebert.text.documents import Separated
+from litebert.text.formats import Separated
 
 if TYPE_CHECKING:
     from litebert.corpus.build import Part

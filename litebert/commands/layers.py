@@ -97,7 +97,8 @@ def read_batches(options: Options, vocabulary: "Vocabulary") -> "Iterator[Batch]
     from itertools import islice
 
     from litebert.batch import Batch
-    from litebert.text.documents import ReadConfig, Reader, find_sources
+    from litebert.text.documents import Reader, find_sources
+    from litebert.text.formats import ReadConfig
 
     reader = Reader(ReadConfig(field=options.field, skip_bad=options.skip_bad))
     encode = vocabulary.look_up if options.pieces else vocabulary.encode

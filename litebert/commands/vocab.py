@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from litebert.text.documents import Separated
+from litebert.text.formats import Separated
 
 if TYPE_CHECKING:
     from litebert.text.documents import Reader, Source
@@ -65,7 +65,8 @@ class Options:
 
 def run(options: Options) -> None:
     from litebert.display import print_json
-    from litebert.text.documents import ReadConfig, Reader
+    from litebert.text.documents import Reader
+    from litebert.text.formats import ReadConfig
     from litebert.text.hub_tokenizer import require_free, write_vocabulary
     from litebert.text.unigram import train_unigram
     from litebert.text.vocabulary import open_vocabulary

@@ -31,7 +31,8 @@ from litebert.corpus.seen import Seen, hash_text
 from litebert.corpus.shards import ShardWriter, join_path
 from litebert.corpus.workers import count_cores, uninterrupted, worker_context
 from litebert.folders import require_place
-from litebert.text.documents import ReadConfig, Reader, Separated, Source
+from litebert.text.documents import Reader, Source
+from litebert.text.formats import ReadConfig, Separated
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 
 logger = logging.getLogger(__name__)

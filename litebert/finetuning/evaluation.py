@@ -21,7 +21,7 @@ from litebert.tasks.tables import FORMATS, is_folder
 from litebert.tasks.tags import TagTask
 from litebert.tasks.task import Encoded, Kind, Limits, Predictions, Question, Task
 from litebert.tasks.text import TextColumns
-from litebert.text.documents import HUB
+from litebert.text.formats import HUB
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.training.parallel import find_device
 

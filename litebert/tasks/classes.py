@@ -8,7 +8,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -106,11 +106,11 @@ class ClassTask(AlwaysAnswered):
         self, examples: Sequence[TextExample], vocabulary: Vocabulary, question: Question, limits: Limits
     ) -> Encoded:
         check_labelled(examples)
-        firsts = encode_texts(vocabulary, [example.first for example in examples])
-        seconds = encode_texts(vocabulary, [example.second for example in examples if example.second is not None])
+        firsts = vocabulary.encode_each([example.first for example in examples])
+        seconds = vocabulary.encode_each([example.second for example in examples if example.second is not None])
         samples, num_cut = [], 0
-        for number, (example, first) in enumerate(zip(examples, firsts, strict=True)):
-            second = None if example.second is None else next(seconds)
+        for number, (example, ids) in enumerate(zip(examples, firsts, strict=True)):
+            first, second = ids.tolist(), None if example.second is None else next(seconds).tolist()
             kept = cut(first, second, limits.length)
             num_cut += kept != (first, second)
             token_ids, begin = join_segments(vocabulary, *kept)
@@ -201,16 +201,6 @@ def sort_labels(examples: Sequence[TextExample]) -> tuple[str, ...]:
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:
     ordered = sorted(names)
     return tuple(sorted(ordered, key=float) if all(map(NUMBER.fullmatch, ordered)) else ordered)
-
-
-def encode_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> Iterator[list[int]]:
-    """The ids of each text; all are encoded together, which is many times faster than one by one."""
-    if not texts:
-        return
-    tokens, counts = vocabulary.encode_many(texts)
-    ids, ends = tokens.tolist(), np.cumsum(counts).tolist()
-    for begin, end in zip([0, *ends], ends, strict=False):
-        yield ids[begin:end]
 
 
 def cut(first: Sequence[int], second: Sequence[int] | None, length: int) -> tuple[Sequence[int], Sequence[int] | None]:

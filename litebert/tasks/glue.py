@@ -18,7 +18,7 @@ from litebert.tasks.records import parse_number
 from litebert.tasks.scores import accuracy, f1, matthews, pearson, spearman
 from litebert.tasks.tables import Row, find_split, read_table
 from litebert.tasks.task import SPLITS, Predictions
-from litebert.text.documents import HUB, import_datasets
+from litebert.text.formats import HUB, import_datasets
 
 HUB_NAME = "nyu-mll/glue"
 HUB_SPLITS = {"dev": "validation", "dev_matched": "validation_matched", "dev_mismatched": "validation_mismatched"}

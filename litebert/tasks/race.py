@@ -33,7 +33,7 @@ from litebert.tasks.task import (
     join_segments,
     softmax,
 )
-from litebert.text.documents import DECOMPRESSORS
+from litebert.text.formats import DECOMPRESSORS
 from litebert.text.vocabulary import Vocabulary
 from litebert.text.word_table import Tokens
 
@@ -108,9 +108,10 @@ class ChoiceTask(AlwaysAnswered):
         for example in examples:
             check_options(example, question.num_choices)
         numbers = number_passages(examples)
-        passages = encode_texts(vocabulary, list(numbers))
+        # Arrays: lists of the tokens of all passages would take nine times the memory.
+        passages = list(vocabulary.encode_each(list(numbers)))
         texts = [fill_blank(example.question, option) for example in examples for option in example.options]
-        options = encode_texts(vocabulary, texts)
+        options = list(vocabulary.encode_each(texts))
         samples: list[Sample] = []
         for number, example in enumerate(examples):
             passage = passages[numbers[example.passage]].tolist()
@@ -179,12 +180,6 @@ def fill_blank(question: str, option: str) -> str:
 def number_passages(examples: Sequence[ChoiceExample]) -> dict[str, int]:
     """Each passage once, since several questions are about it."""
     return {passage: number for number, passage in enumerate(dict.fromkeys(example.passage for example in examples))}
-
-
-def encode_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[Tokens]:
-    """Arrays, not lists: a list of the tokens of all passages would take nine times the memory."""
-    tokens, counts = vocabulary.encode_many(texts)
-    return np.split(tokens, np.cumsum(counts)[:-1])
 
 
 def longest_choice(limits: Limits) -> int:

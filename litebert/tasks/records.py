@@ -9,7 +9,7 @@ from typing import Any
 from litebert.config import UserError, require
 from litebert.files import write_file
 from litebert.tasks.tables import read_json, read_table
-from litebert.text.documents import split_suffix
+from litebert.text.formats import split_suffix
 
 
 def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:

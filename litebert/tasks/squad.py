@@ -35,7 +35,7 @@ from litebert.tasks.task import (
     check_predicted,
 )
 from litebert.tasks.windows import ABSENT, Paragraph, WindowSample, cut_windows, encode_paragraph
-from litebert.text.documents import DECOMPRESSORS
+from litebert.text.formats import DECOMPRESSORS
 from litebert.text.vocabulary import Vocabulary
 
 NUM_STARTS = 20
@@ -85,18 +85,16 @@ class SpanTask:
     ) -> Encoded:
         """Where an answer is known but not in its paragraph the samples have no span: nothing can be learned of them,
         but they can be asked."""
-        tokens, counts = vocabulary.encode_many([example.question for example in examples])
-        ends = np.cumsum(counts)
+        questions = list(vocabulary.encode_each([example.question for example in examples]))
         paragraphs: dict[str, Paragraph] = {}
         samples: list[Sample] = []
-        tally: Counter[str] = Counter(cut=int((counts > limits.question_length).sum()))
-        for number, (example, end, count) in enumerate(zip(examples, ends.tolist(), counts.tolist(), strict=True)):
+        tally: Counter[str] = Counter(cut=sum(len(asked) > limits.question_length for asked in questions))
+        for number, (example, asked) in enumerate(zip(examples, questions, strict=True)):
             if example.context not in paragraphs:
                 paragraphs[example.context] = encode_paragraph(vocabulary, example.context)
             paragraph = paragraphs[example.context]
             answer = self.find_answer(example, paragraph, tally)
-            asked = tokens[end - count : end].tolist()
-            samples += cut_windows(vocabulary, asked, paragraph, answer, limits, number)
+            samples += cut_windows(vocabulary, asked.tolist(), paragraph, answer, limits, number)
         if tally["without"] == len(examples):
             del tally["without"]  # they are to be answered, not to be learned from
         return Encoded(samples, describe_tally(tally, len(examples), limits))

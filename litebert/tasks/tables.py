@@ -4,16 +4,15 @@ A .tsv is read as GLUE's are written, without quoting: a quote is a plain charac
 write them, a .jsonl one object on each line. All may be compressed. What is no row is refused with its file and line.
 """
 
-import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from litebert.config import UserError, require
 from litebert.files import exists, is_url, local_path, open_file
-from litebert.text.documents import BYTE_ORDER_MARK, DAMAGE, DECOMPRESSORS, LARGEST_DOCUMENT, describe, split_suffix
+from litebert.text.formats import BYTE_ORDER_MARK, DAMAGE, DECOMPRESSORS, decompress, describe, parse_rows, split_suffix
 
 Line = tuple[int, str]
 
@@ -77,11 +76,6 @@ def read_json(path: str | Path) -> Any:
         raise UserError(f"{path}: {describe(error)}") from None
 
 
-def decompress(path: str | Path, file: BinaryIO) -> Any:
-    _, compression = split_suffix(str(path))
-    return DECOMPRESSORS[compression](file) if compression else file
-
-
 def read_tsv(
     path: str | Path, lines: Iterator[Line], columns: Sequence[str] | None, allow_short: bool
 ) -> Iterator[Row]:
@@ -96,19 +90,10 @@ def read_csv(
 
 
 def parse_csv(path: str | Path, lines: Iterator[Line]) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row and the line it begins in, since a quoted cell may go over several."""
-    csv.field_size_limit(LARGEST_DOCUMENT)
-    rows = csv.reader((f"{line}\n" for _, line in lines), strict=True)
-    while True:
-        number = rows.line_num + 1
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise UserError(f"{path}, line {number}: no row of a table ({error}); mend it") from None
-        if cells:
-            yield number, cells
+    for number, cells in parse_rows(f"{line}\n" for _, line in lines):
+        if isinstance(cells, str):
+            raise UserError(f"{path}, line {number}: {cells}")
+        yield number, cells
 
 
 def name_cells(

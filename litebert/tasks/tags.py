@@ -15,7 +15,7 @@ import numpy as np
 
 from litebert.batch import NO_LABEL
 from litebert.config import UserError, require
-from litebert.tasks.classes import encode_texts, sort_names, unknown_label
+from litebert.tasks.classes import sort_names, unknown_label
 from litebert.tasks.records import parse_list, read_records, write_records
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
@@ -77,11 +77,11 @@ class TagTask(AlwaysAnswered):
         self, examples: Sequence[TagExample], vocabulary: Vocabulary, question: Question, limits: Limits
     ) -> Encoded:
         """Where tags are secret, the first class stands for each, since `decode` finds the words by them."""
-        rows = encode_texts(vocabulary, [word for example in examples for word in example.words])
+        rows = vocabulary.encode_each([word for example in examples for word in example.words])
         classes = {label: number for number, label in enumerate(question.labels)}
         samples, num_parted = [], 0
         for number, example in enumerate(examples):
-            words = [(next(rows) or [vocabulary.special.unknown])[: limits.length - 2] for _ in example.words]
+            words = [(next(rows).tolist() or [vocabulary.special.unknown])[: limits.length - 2] for _ in example.words]
             tags = find_classes(example, classes)
             parts = list(part_words(words, limits.length - 2))
             num_parted += len(parts) > 1

@@ -25,7 +25,7 @@ from litebert.tasks.scores import (
 )
 from litebert.tasks.tables import FORMATS, Row, find_split, read_table
 from litebert.tasks.tags import TagExample, TagTask, read_conll, split_words
-from litebert.text.documents import split_suffix
+from litebert.text.formats import split_suffix
 
 Kind = Literal["label", "score", "labels", "tags"]
 KINDS: tuple[Kind, ...] = ("label", "score", "labels", "tags")

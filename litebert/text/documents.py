@@ -5,68 +5,30 @@ compressed, Parquet files, and datasets of the Hugging Face hub by name. What ca
 or counted and passed over if the config says so.
 """
 
-import csv
-import gzip
-import itertools
-import json
 import logging
-import lzma
-import re
-import sys
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from litebert.config import UserError, check_fields, require
+from litebert.config import UserError, require
 from litebert.files import find_files, is_url, open_file
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from litebert.text.formats import (
+    DAMAGE,
+    DECOMPRESSORS,
+    FORMATS,
+    HUB,
+    Bad,
+    ReadConfig,
+    decompress,
+    import_datasets,
+    import_pyarrow,
+    read_hub,
+    split_suffix,
+)
 
 logger = logging.getLogger(__name__)
 
-Separated = Literal["blank-line", "file", "line"]
-HUB = "hub:"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-CHUNK_SIZE = 1 << 18
-# A line end with space before or after it, found by the line end, since that is found fast.
-LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
-# Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
-LARGEST_DOCUMENT = 1 << 24
 NUM_REASONS = 5
-MOST_NAMES, LONGEST_NAME = 12, 40
-
-DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".xz": lzma.LZMAFile,
-    ".zst": zstd.ZstdFile,
-}
-
-
-class EndlessDocumentError(Exception):
-    """A document that does not end within LARGEST_DOCUMENT bytes."""
-
-
-# After these nothing more can be had from a file.
-DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError, EndlessDocumentError)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadConfig:
-    """How documents are found in files: `field` is the key or column of the text, `documents` what a .txt holds."""
-
-    field: str = "text"
-    documents: Separated = "blank-line"
-    skip_bad: bool = False
-
-    def __post_init__(self) -> None:
-        require(self.field, "field is empty; name the key or column that holds the text")
-        check_fields(self)
 
 
 class Source(NamedTuple):
@@ -74,13 +36,6 @@ class Source(NamedTuple):
 
     path: str
     size: int
-
-
-class Bad(NamedTuple):
-    """A record that cannot be used. It is yielded, not raised, since a generator that has raised cannot go on."""
-
-    place: str
-    problem: str
 
 
 def find_sources(patterns: Sequence[str | Path]) -> list[Source]:
@@ -117,38 +72,12 @@ def identity(path: str) -> str:
     return path if is_remote(path) else str(Path(path).resolve())
 
 
-def split_suffix(path: str) -> tuple[str, str]:
-    """The suffixes of the format and of the compression: `.txt` and `.gz`, or `.txt` and none."""
-    name = Path(path.lower())
-    if name.suffix not in DECOMPRESSORS:
-        return name.suffix, ""
-    kind = Path(name.stem).suffix
-    # Parquet is read from its end and compresses itself.
-    return "" if kind == ".parquet" else kind, name.suffix
-
-
 def check_packages(path: str) -> None:
     """Refuses a source whose package is missing before anything is read."""
     if path.startswith(HUB):
         import_datasets(path)
     elif split_suffix(path)[0] == ".parquet":
         import_pyarrow(path)
-
-
-def import_datasets(path: str) -> Any:
-    try:
-        import datasets
-    except ImportError:
-        raise UserError(f"{path} needs the package datasets; pip install datasets brings it") from None
-    return datasets
-
-
-def import_pyarrow(path: str) -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(f"{path} needs the package pyarrow; pip install pyarrow brings it") from None
-    return pyarrow
 
 
 class Reader:
@@ -199,11 +128,10 @@ class Reader:
         if path.startswith(HUB):
             yield from read_hub(path, self.config)
             return
-        kind, compression = split_suffix(path)
+        kind, _ = split_suffix(path)
         with open_file(path) as self._file:
             try:
-                content = DECOMPRESSORS[compression](self._file) if compression else self._file
-                yield from FORMATS[kind](content, self.config)
+                yield from FORMATS[kind](decompress(path, self._file), self.config)
             finally:
                 self._file = None
 
@@ -213,191 +141,3 @@ class Reader:
         self.skipped += 1
         if len(self.reasons) < NUM_REASONS:
             self.reasons.append(reason)
-
-
-def read_text(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
-    """The documents of a text file: what lies between blank lines, each line, or all of it."""
-    documents = split_text(file, b"\n" if config.documents == "line" else b"\n\n")
-    if config.documents != "file":
-        yield from documents
-        return
-    parts, size = [], 0
-    for part in documents:
-        parts.append(part)
-        size += len(part) if isinstance(part, str) else 0
-        if size > LARGEST_DOCUMENT:
-            raise EndlessDocumentError(f"its one document has more than {LARGEST_DOCUMENT >> 20} MiB")
-    bad = next((part for part in parts if isinstance(part, Bad)), None)
-    yield bad or "\n".join(part for part in parts if isinstance(part, str))
-
-
-def split_text(file: BinaryIO, separator: bytes) -> Iterator[str | Bad]:
-    line = 1
-    for block in split_file(file, separator):
-        try:
-            yield from split_documents(block.decode())
-        except UnicodeDecodeError as error:
-            broken = line + block.count(b"\n", 0, error.start)
-            yield Bad(f"line {broken}", describe(error))
-        line += block.count(b"\n") + len(separator)
-
-
-def split_documents(text: str) -> list[str]:
-    """The documents between blank lines, without space around their paragraphs."""
-    text = text.strip()
-    if not LOOSE_LINE_END.search(text):
-        return [text] if text else []
-    groups = itertools.groupby((line.strip() for line in text.split("\n")), bool)
-    return ["\n".join(paragraphs) for filled, paragraphs in groups if filled]
-
-
-def split_file(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
-    """The parts of a file between separators, which are line ends."""
-    pending: list[bytes] = []
-    for chunk in read_chunks(file):
-        first, *others = chunk.split(separator)
-        pending.append(first)
-        if others:
-            yield b"".join(pending)
-            yield from others[:-1]
-            pending = others[-1:]
-        elif sum(map(len, pending)) > LARGEST_DOCUMENT:
-            missing = "line end" if separator == b"\n" else "blank line"
-            raise EndlessDocumentError(f"no {missing} in {LARGEST_DOCUMENT >> 20} MiB")
-    yield b"".join(pending)
-
-
-def read_chunks(file: BinaryIO) -> Iterator[bytes]:
-    """A file without its byte order mark and with no line end but `\\n`; no chunk ends between two, if they are two."""
-    # What a damaged archive still gives is had with read1, and lost with read.
-    read = getattr(file, "read1", file.read)
-    held = file.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
-    while chunk := read(CHUNK_SIZE):
-        chunk = held + chunk
-        held = next((end for end in (b"\r\n", b"\n", b"\r") if chunk.endswith(end)), b"")
-        yield unify_line_ends(chunk.removesuffix(held))
-    yield unify_line_ends(held)
-
-
-def unify_line_ends(text: bytes) -> bytes:
-    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
-
-
-def read_json_lines(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
-    """One field of the objects in a file that has one on each line."""
-    for number, line in enumerate(split_file(file, b"\n"), 1):
-        if line.strip():
-            yield attempt(f"line {number}", parse_line, line, config.field)
-
-
-def read_table(file: BinaryIO, config: ReadConfig, *, delimiter: str, quoting: Literal[0, 3]) -> Iterator[str | Bad]:
-    """One column of a table whose first row names the columns."""
-    csv.field_size_limit(LARGEST_DOCUMENT)
-    # A broken byte becomes a lone surrogate here and is refused with its row, if it is in the column at all.
-    lines = (line.decode("utf-8", "surrogateescape") + "\n" for line in split_file(file, b"\n"))
-    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
-    header: list[str] = []
-    while True:
-        place = f"line {rows.line_num + 1}"
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Bad(place, f"no row of a table ({error}); mend it")
-            continue
-        if header and row:
-            yield attempt(place, pick_text, dict(zip(header, row, strict=False)), config.field)
-        header = header or row
-
-
-def read_parquet(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
-    """One column of a Parquet file, a few rows at a time; the others are not touched."""
-    pyarrow = import_pyarrow("a .parquet")
-    number = 0
-    try:
-        table = pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK_SIZE)
-        if config.field not in table.schema_arrow.names:
-            yield Bad("row 1", missing_field(config.field, table.schema_arrow.names))
-            return
-        batches = table.iter_batches(batch_size=256, columns=[config.field], use_threads=False)
-        for number, cell in enumerate(itertools.chain.from_iterable(batch.column(0) for batch in batches), 1):
-            # A cell is converted alone: a broken one would take its batch along.
-            yield attempt(f"row {number}", parse_cell, cell, config.field)
-    except (ConnectionError, TimeoutError):  # nothing is wrong with the file
-        raise
-    except (pyarrow.ArrowException, OSError) as error:
-        yield Bad(f"row {number + 1}", f"{error}; mend or fetch it again")
-
-
-def read_hub(path: str, config: ReadConfig) -> Iterator[str | Bad]:
-    """One field of a hub dataset's rows, which are fetched while they are read."""
-    name, subset, split, *_ = [*path.removeprefix(HUB).split(":"), "", ""]
-    load_dataset = import_datasets(path).load_dataset
-    try:
-        rows = load_dataset(name, subset or None, split=split or "train", streaming=True)
-        for number, row in enumerate(rows, 1):
-            yield attempt(f"row {number}", pick_text, row, config.field)
-    except Exception as error:  # datasets, the hub and the network have no error in common
-        raise UserError(f"{path} cannot be read ({error}); check its name, config and split") from None
-
-
-def attempt(place: str, read: Callable[..., str], *arguments: object) -> str | Bad:
-    """The text that `read` gives, or what is wrong with the record."""
-    try:
-        return read(*arguments)
-    except (ValueError, RecursionError) as error:
-        return Bad(place, describe(error))
-
-
-def describe(error: Exception) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"broken UTF-8 ({error.reason}, 0x{error.object[error.start]:02x}); convert or mend it"
-    if isinstance(error, UnicodeEncodeError):
-        return "broken UTF-8 (half a character); convert or mend it"
-    if isinstance(error, json.JSONDecodeError | RecursionError):
-        return f"not JSON ({error}); mend it"
-    return str(error)
-
-
-def parse_line(line: bytes, field: str) -> str:
-    return pick_text(json.loads(line), field)
-
-
-def parse_cell(cell: Any, field: str) -> str:
-    return check_text(cell.as_py(), field)
-
-
-def pick_text(record: object, field: str) -> str:
-    """The text in one field of a record."""
-    if not isinstance(record, dict):
-        raise ValueError(f"a JSON {type(record).__name__}, not an object; mend it")
-    if field not in record:
-        raise ValueError(missing_field(field, record))
-    return check_text(record[field], field)
-
-
-def missing_field(field: str, names: Iterable[str]) -> str:
-    shown = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..." for name in names]
-    more = ", ..." if len(shown) > MOST_NAMES else ""
-    return f"no {field!r} among its fields ({', '.join(shown[:MOST_NAMES])}{more}); name one of them with --field"
-
-
-def check_text(value: object, field: str) -> str:
-    """A value as a document; null is a document without text, and so no document."""
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ValueError(f"{field!r} is a {type(value).__name__}, not a string; set field to another or mend it")
-    value.encode()  # refuses half a character, which JSON can escape and no vocabulary can encode
-    return "\n".join(split_documents(value.replace("\r", "\n")))
-
-
-FORMATS: dict[str, Callable[[BinaryIO, ReadConfig], Iterator[str | Bad]]] = {
-    ".txt": read_text,
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".csv": partial(read_table, delimiter=",", quoting=csv.QUOTE_MINIMAL),
-    ".tsv": partial(read_table, delimiter="\t", quoting=csv.QUOTE_NONE),
-    ".parquet": read_parquet,
-}

@@ -7,9 +7,10 @@ whether text is lower-cased; if it does not, it is, but for XLNet.
 
 import functools
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +99,12 @@ class Vocabulary:
         """The ids of all texts end to end, and how many belong to each. Here [MASK] and its like are plain characters:
         what a corpus quotes must not become a mark."""
         return self.engine.encode_many(texts)
+
+    def encode_each(self, texts: Sequence[str]) -> Iterator[Tokens]:
+        """The ids of each text, encoded together as by `encode_many`, which is many times faster than one by one."""
+        tokens, counts = self.encode_many(texts)
+        for begin, end in itertools.pairwise([0, *np.cumsum(counts).tolist()]):
+            yield tokens[begin:end]
 
     def encode_spans(self, text: str) -> Spans:
         """The ids of a text as from `encode_many`, and which of its characters, as it was written, each stands for."""

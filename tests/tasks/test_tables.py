@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from litebert.config import UserError
 from litebert.tasks.tables import find_split, parse_csv, read_table
-from litebert.text.documents import DECOMPRESSORS, zstd
+from litebert.text.formats import DECOMPRESSORS, zstd
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,

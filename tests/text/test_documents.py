@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from litebert.config import UserError
 from litebert.files import write_file
-from litebert.text import documents
-from litebert.text.documents import ReadConfig, Reader, Source, find_sources, split_text
+from litebert.text import documents, formats
+from litebert.text.documents import Reader, Source, find_sources
+from litebert.text.formats import ReadConfig, split_text
 
 TEXTS = ["Eins. Zwei.\nDrei.", "四。五。", 'six\u2028seven "eight", nine']
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
@@ -150,7 +151,7 @@ def test_lines_or_the_file_can_be_the_documents(tmp_path: Path) -> None:
 @given(st.text(st.sampled_from("aé中 \n\r\ufeff"), max_size=60), st.integers(1, 9))
 def test_documents_do_not_depend_on_where_chunks_end(text: str, chunk_size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "CHUNK_SIZE", chunk_size)
+        patch.setattr(formats, "CHUNK_SIZE", chunk_size)
         found = list(split_text(io.BytesIO(text.encode()), b"\n\n"))
     lines = text.encode().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     marked = "\n".join(line.strip() or "|" for line in lines).split("|")
@@ -262,7 +263,7 @@ def test_the_first_few_reasons_are_kept_and_all_counted(tmp_path: Path) -> None:
 def test_a_document_without_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], missing: str
 ) -> None:
-    monkeypatch.setattr(documents, "LARGEST_DOCUMENT", 2 << 20)
+    monkeypatch.setattr(formats, "LARGEST_DOCUMENT", 2 << 20)
     line = b"a" * 99 + (b"\n" if missing == "blank line" else b" ")
     path = write(tmp_path, "a.txt", line * 40_000)
     with pytest.raises(UserError, match=f"after 0 documents: no {missing} in 2 MiB; mend"):

@@ -1,0 +1,302 @@
+"""How each kind of file holds documents: text files, JSON lines, tables, Parquet, datasets of the Hugging Face hub.
+
+A format is a function from an open file to its documents, and to a `Bad` for each record that cannot be used.
+"""
+
+import csv
+import gzip
+import itertools
+import json
+import lzma
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+from litebert.config import UserError, check_fields, require
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+Separated = Literal["blank-line", "file", "line"]
+HUB = "hub:"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+CHUNK_SIZE = 1 << 18
+# A line end with space before or after it, found by the line end, since that is found fast.
+LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
+# Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
+LARGEST_DOCUMENT = 1 << 24
+MOST_NAMES, LONGEST_NAME = 12, 40
+
+DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".xz": lzma.LZMAFile,
+    ".zst": zstd.ZstdFile,
+}
+
+
+class EndlessDocumentError(Exception):
+    """A document that does not end within LARGEST_DOCUMENT bytes."""
+
+
+# After these nothing more can be had from a file.
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError, EndlessDocumentError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadConfig:
+    """How documents are found in files: `field` is the key or column of the text, `documents` what a .txt holds."""
+
+    field: str = "text"
+    documents: Separated = "blank-line"
+    skip_bad: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.field, "field is empty; name the key or column that holds the text")
+        check_fields(self)
+
+
+class Bad(NamedTuple):
+    """A record that cannot be used. It is yielded, not raised, since a generator that has raised cannot go on."""
+
+    place: str
+    problem: str
+
+
+def split_suffix(path: str) -> tuple[str, str]:
+    """The suffixes of the format and of the compression: `.txt` and `.gz`, or `.txt` and none."""
+    name = Path(path.lower())
+    if name.suffix not in DECOMPRESSORS:
+        return name.suffix, ""
+    kind = Path(name.stem).suffix
+    # Parquet is read from its end and compresses itself.
+    return "" if kind == ".parquet" else kind, name.suffix
+
+
+def decompress(path: str | Path, file: BinaryIO) -> Any:
+    """What a file holds, by its path's last suffix."""
+    _, compression = split_suffix(str(path))
+    return DECOMPRESSORS[compression](file) if compression else file
+
+
+def import_datasets(path: str) -> Any:
+    try:
+        import datasets
+    except ImportError:
+        raise UserError(f"{path} needs the package datasets; pip install datasets brings it") from None
+    return datasets
+
+
+def import_pyarrow(path: str) -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError(f"{path} needs the package pyarrow; pip install pyarrow brings it") from None
+    return pyarrow
+
+
+def read_text(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
+    """The documents of a text file: what lies between blank lines, each line, or all of it."""
+    documents = split_text(file, b"\n" if config.documents == "line" else b"\n\n")
+    if config.documents != "file":
+        yield from documents
+        return
+    parts, size = [], 0
+    for part in documents:
+        parts.append(part)
+        size += len(part) if isinstance(part, str) else 0
+        if size > LARGEST_DOCUMENT:
+            raise EndlessDocumentError(f"its one document has more than {LARGEST_DOCUMENT >> 20} MiB")
+    bad = next((part for part in parts if isinstance(part, Bad)), None)
+    yield bad or "\n".join(part for part in parts if isinstance(part, str))
+
+
+def split_text(file: BinaryIO, separator: bytes) -> Iterator[str | Bad]:
+    line = 1
+    for block in split_file(file, separator):
+        try:
+            yield from split_documents(block.decode())
+        except UnicodeDecodeError as error:
+            broken = line + block.count(b"\n", 0, error.start)
+            yield Bad(f"line {broken}", describe(error))
+        line += block.count(b"\n") + len(separator)
+
+
+def split_documents(text: str) -> list[str]:
+    """The documents between blank lines, without space around their paragraphs."""
+    text = text.strip()
+    if not LOOSE_LINE_END.search(text):
+        return [text] if text else []
+    groups = itertools.groupby((line.strip() for line in text.split("\n")), bool)
+    return ["\n".join(paragraphs) for filled, paragraphs in groups if filled]
+
+
+def split_file(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
+    """The parts of a file between separators, which are line ends."""
+    pending: list[bytes] = []
+    for chunk in read_chunks(file):
+        first, *others = chunk.split(separator)
+        pending.append(first)
+        if others:
+            yield b"".join(pending)
+            yield from others[:-1]
+            pending = others[-1:]
+        elif sum(map(len, pending)) > LARGEST_DOCUMENT:
+            missing = "line end" if separator == b"\n" else "blank line"
+            raise EndlessDocumentError(f"no {missing} in {LARGEST_DOCUMENT >> 20} MiB")
+    yield b"".join(pending)
+
+
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """A file without its byte order mark and with no line end but `\\n`; no chunk ends between two, if they are two."""
+    # What a damaged archive still gives is had with read1, and lost with read.
+    read = getattr(file, "read1", file.read)
+    held = file.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
+    while chunk := read(CHUNK_SIZE):
+        chunk = held + chunk
+        held = next((end for end in (b"\r\n", b"\n", b"\r") if chunk.endswith(end)), b"")
+        yield unify_line_ends(chunk.removesuffix(held))
+    yield unify_line_ends(held)
+
+
+def unify_line_ends(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
+
+
+def read_json_lines(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
+    """One field of the objects in a file that has one on each line."""
+    for number, line in enumerate(split_file(file, b"\n"), 1):
+        if line.strip():
+            yield attempt(f"line {number}", parse_line, line, config.field)
+
+
+def read_table(file: BinaryIO, config: ReadConfig, *, delimiter: str, quoting: Literal[0, 3]) -> Iterator[str | Bad]:
+    """One column of a table whose first row names the columns."""
+    # A broken byte becomes a lone surrogate here and is refused with its row, if it is in the column at all.
+    lines = (line.decode("utf-8", "surrogateescape") + "\n" for line in split_file(file, b"\n"))
+    header: list[str] = []
+    for number, cells in parse_rows(lines, delimiter, quoting):
+        if isinstance(cells, str):
+            yield Bad(f"line {number}", cells)
+        elif header:
+            yield attempt(f"line {number}", pick_text, dict(zip(header, cells, strict=False)), config.field)
+        else:
+            header = cells
+
+
+def parse_rows(
+    lines: Iterable[str], delimiter: str = ",", quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
+) -> Iterator[tuple[int, list[str] | str]]:
+    """The cells of each row that has any, or what is wrong with it; and the line it begins in, since a quoted cell may
+    go over several."""
+    csv.field_size_limit(LARGEST_DOCUMENT)
+    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    while True:
+        number = rows.line_num + 1
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield number, f"no row of a table ({error}); mend it"
+            continue
+        if cells:
+            yield number, cells
+
+
+def read_parquet(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
+    """One column of a Parquet file, a few rows at a time; the others are not touched."""
+    pyarrow = import_pyarrow("a .parquet")
+    number = 0
+    try:
+        table = pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK_SIZE)
+        if config.field not in table.schema_arrow.names:
+            yield Bad("row 1", missing_field(config.field, table.schema_arrow.names))
+            return
+        batches = table.iter_batches(batch_size=256, columns=[config.field], use_threads=False)
+        for number, cell in enumerate(itertools.chain.from_iterable(batch.column(0) for batch in batches), 1):
+            # A cell is converted alone: a broken one would take its batch along.
+            yield attempt(f"row {number}", parse_cell, cell, config.field)
+    except (ConnectionError, TimeoutError):  # nothing is wrong with the file
+        raise
+    except (pyarrow.ArrowException, OSError) as error:
+        yield Bad(f"row {number + 1}", f"{error}; mend or fetch it again")
+
+
+def read_hub(path: str, config: ReadConfig) -> Iterator[str | Bad]:
+    """One field of a hub dataset's rows, which are fetched while they are read."""
+    name, subset, split, *_ = [*path.removeprefix(HUB).split(":"), "", ""]
+    load_dataset = import_datasets(path).load_dataset
+    try:
+        rows = load_dataset(name, subset or None, split=split or "train", streaming=True)
+        for number, row in enumerate(rows, 1):
+            yield attempt(f"row {number}", pick_text, row, config.field)
+    except Exception as error:  # datasets, the hub and the network have no error in common
+        raise UserError(f"{path} cannot be read ({error}); check its name, config and split") from None
+
+
+def attempt(place: str, read: Callable[..., str], *arguments: object) -> str | Bad:
+    """The text that `read` gives, or what is wrong with the record."""
+    try:
+        return read(*arguments)
+    except (ValueError, RecursionError) as error:
+        return Bad(place, describe(error))
+
+
+def describe(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"broken UTF-8 ({error.reason}, 0x{error.object[error.start]:02x}); convert or mend it"
+    if isinstance(error, UnicodeEncodeError):
+        return "broken UTF-8 (half a character); convert or mend it"
+    if isinstance(error, json.JSONDecodeError | RecursionError):
+        return f"not JSON ({error}); mend it"
+    return str(error)
+
+
+def parse_line(line: bytes, field: str) -> str:
+    return pick_text(json.loads(line), field)
+
+
+def parse_cell(cell: Any, field: str) -> str:
+    return check_text(cell.as_py(), field)
+
+
+def pick_text(record: object, field: str) -> str:
+    """The text in one field of a record."""
+    if not isinstance(record, dict):
+        raise ValueError(f"a JSON {type(record).__name__}, not an object; mend it")
+    if field not in record:
+        raise ValueError(missing_field(field, record))
+    return check_text(record[field], field)
+
+
+def missing_field(field: str, names: Iterable[str]) -> str:
+    shown = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..." for name in names]
+    more = ", ..." if len(shown) > MOST_NAMES else ""
+    return f"no {field!r} among its fields ({', '.join(shown[:MOST_NAMES])}{more}); name one of them with --field"
+
+
+def check_text(value: object, field: str) -> str:
+    """A value as a document; null is a document without text, and so no document."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{field!r} is a {type(value).__name__}, not a string; set field to another or mend it")
+    value.encode()  # refuses half a character, which JSON can escape and no vocabulary can encode
+    return "\n".join(split_documents(value.replace("\r", "\n")))
+
+
+FORMATS: dict[str, Callable[[BinaryIO, ReadConfig], Iterator[str | Bad]]] = {
+    ".txt": read_text,
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".csv": partial(read_table, delimiter=",", quoting=csv.QUOTE_MINIMAL),
+    ".tsv": partial(read_table, delimiter="\t", quoting=csv.QUOTE_NONE),
+    ".parquet": read_parquet,
+}
