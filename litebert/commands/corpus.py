@@ -6,7 +6,6 @@ Example:
     litebert corpus --mix my-wiki=0.7 my-books=0.3 --show 3
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,9 +15,8 @@ import tyro
 from litebert.text.formats import Separated
 
 if TYPE_CHECKING:
-    from litebert.corpus.build import Part
-    from litebert.corpus.index import Index
     from litebert.corpus.pairs import PairConfig, Pairs
+    from litebert.corpus.selection import Part
 
 LENGTHS = (128, 512)
 NUM_ON_PAGE = 20
@@ -120,6 +118,7 @@ def build(options: Options) -> None:
 
     from litebert.config import require
     from litebert.corpus.build import BuildConfig, build_corpus
+    from litebert.corpus.index import summarize_parts
     from litebert.display import print_json, show_progress
     from litebert.text.documents import find_sources
 
@@ -148,7 +147,7 @@ def build(options: Options) -> None:
             report=report,
         )
     seconds = time.perf_counter() - start
-    summary = summarize([index])
+    summary = summarize_parts([index])
     if part.total == 1:
         warn_of_oddities(summary, config.dev_share)
     if options.json:
@@ -177,11 +176,12 @@ def warn_of_oddities(summary: dict[str, Any], dev_share: float) -> None:
 
 def describe(options: Options) -> None:
     """What a corpus holds, and how much of it an epoch shows."""
+    from litebert.corpus.index import summarize_parts
     from litebert.corpus.pairs import Pairs
     from litebert.corpus.shards import find_indexes, open_corpus
     from litebert.display import print_json, print_table
 
-    summary = summarize(find_indexes(options.text[0]))
+    summary = summarize_parts(find_indexes(options.text[0]))
     corpus = open_corpus(options.text[0], options.split)
     epochs = [describe_epoch(Pairs(corpus, make_pairs(options, length))) for length in LENGTHS]
     if options.json:
@@ -235,36 +235,6 @@ def show(options: Options) -> None:
         print(f"{options.html}: {len(samples)} samples")
 
 
-def summarize(indexes: "Sequence[Index]") -> dict[str, Any]:
-    """What a corpus, or a part of one, holds."""
-    from litebert.corpus.index import SPLITS, add_statistics
-
-    statistics = add_statistics(indexes)
-    shards = [entry for index in indexes for entry in index.shards]
-    tokens = max(statistics.num_tokens, 1)
-    return {
-        "documents": statistics.num_documents,
-        "sentences": statistics.num_sentences,
-        "tokens": statistics.num_tokens,
-        "bytes": statistics.num_bytes,
-        "bytes_per_token": statistics.num_bytes / tokens,
-        "unknown_rate": statistics.num_unknown / tokens,
-        "duplicates": statistics.num_duplicates,
-        "empty": statistics.num_empty,
-        "skipped": statistics.num_skipped,
-        "vocabulary": indexes[0].vocab_size,
-        "splits": {
-            split: {
-                "documents": sum(entry.num_documents for entry in shards if entry.split == split),
-                "tokens": sum(entry.num_tokens for entry in shards if entry.split == split),
-                "shards": sum(entry.split == split for entry in shards),
-            }
-            for split in SPLITS
-        },
-        "sentence_lengths": statistics.length_table(),
-    }
-
-
 def print_summary(summary: dict[str, Any]) -> None:
     from litebert.display import print_table, show_bars
 
@@ -292,7 +262,7 @@ def read_share(text: str) -> float:
 
 def read_part(text: str) -> "Part":
     from litebert.config import require
-    from litebert.corpus.build import Part
+    from litebert.corpus.selection import Part
 
     number, _, total = text.partition("/")
     require(number.isdecimal() and total.isdecimal(), f"--part is {text!r}; give it as 3/64")

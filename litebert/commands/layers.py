@@ -14,6 +14,7 @@ import tyro
 
 if TYPE_CHECKING:
     from litebert.batch import Batch
+    from litebert.studies.layers import Layers
     from litebert.text.vocabulary import Vocabulary
 
 NUM_TOGETHER = 16
@@ -47,12 +48,25 @@ class Options:
 def run(options: Options) -> None:
     import dataclasses
 
-    import litebert
-    from litebert.config import require
     from litebert.display import print_json, print_table
-    from litebert.studies.layers import measure_layers
+    from litebert.studies.layers import tabulate_layers
     from litebert.studies.pictures import draw_layers
-    from litebert.training.drawing import image_kind, name_runs, save_figure
+    from litebert.training.drawing import save_figure
+
+    check_options(options)
+    measured = measure_models(options)
+    if options.json:
+        print_json({name: dataclasses.asdict(layers) for name, layers in measured.items()})
+    else:
+        print_table(tabulate_layers(measured))
+        print(f"means over {max(layers.num_tokens for layers in measured.values()):,} tokens; angles in degrees")
+    if options.out is not None:
+        save_figure(draw_layers(measured), options.out)
+
+
+def check_options(options: Options) -> None:
+    from litebert.config import require
+    from litebert.training.drawing import image_kind
 
     require(options.models, "MODEL is missing; name a model folder")
     require(options.length > 2, f"--length is {options.length}; [CLS] and [SEP] alone are 2")
@@ -63,6 +77,14 @@ def run(options: Options) -> None:
         len(options.names) in (0, len(options.models)) and len(set(options.names)) == len(options.names),
         f"--names is {' '.join(options.names)}; give each of the {len(options.models)} models one of its own",
     )
+
+
+def measure_models(options: Options) -> "dict[str, Layers]":
+    import litebert
+    from litebert.config import require
+    from litebert.studies.layers import measure_layers
+    from litebert.training.drawing import name_runs
+
     measured = {}
     for name, folder in zip(options.names or name_runs(options.models), options.models, strict=True):
         model, vocabulary = litebert.open_model(folder)
@@ -71,25 +93,7 @@ def run(options: Options) -> None:
             f"--length is {options.length}; {folder} has {model.config.num_positions} positions",
         )
         measured[name] = measure_layers(model, read_batches(options, vocabulary))
-    if options.json:
-        print_json({name: dataclasses.asdict(layers) for name, layers in measured.items()})
-    else:
-        deepest = max(len(layers.distances) for layers in measured.values())
-        rows = [
-            {
-                "layer": depth + 1,
-                **{
-                    f"{name}: {label}": f"{values[depth]:.{digits}f}" if depth < len(values) else ""
-                    for name, layers in measured.items()
-                    for label, values, digits in (("distance", layers.distances, 2), ("angle", layers.angles, 1))
-                },
-            }
-            for depth in range(deepest)
-        ]
-        print_table(rows)
-        print(f"means over {max(layers.num_tokens for layers in measured.values()):,} tokens; angles in degrees")
-    if options.out is not None:
-        save_figure(draw_layers(measured), options.out)
+    return measured
 
 
 def read_batches(options: Options, vocabulary: "Vocabulary") -> "Iterator[Batch]":

@@ -9,42 +9,26 @@ what comes out is the same to the byte whether it was stopped or not, and on any
 import dataclasses
 import hashlib
 import json
-import logging
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, compress
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from litebert import files
-from litebert.config import UserError, check_fields, require
-from litebert.corpus.encode import DocumentEncoder, Documents, Words, encode_in_worker, start_worker
+from litebert.config import check_fields, require
+from litebert.corpus.encode import DocumentEncoder, Words
 from litebert.corpus.index import SPLITS, Block, Index, Split, Statistics
 from litebert.corpus.place import find_begun, is_own, place_vocabulary, warn_of_changes
-from litebert.corpus.seen import Seen, hash_text
+from litebert.corpus.pool import encode_here, encode_in_processes
+from litebert.corpus.selection import WHOLE, Part, Place, Selection, Work
 from litebert.corpus.shards import ShardWriter, join_path
-from litebert.corpus.workers import count_cores, uninterrupted, worker_context
+from litebert.corpus.workers import count_cores
 from litebert.folders import require_place
-from litebert.text.documents import Reader, Source
+from litebert.text.documents import Source
 from litebert.text.formats import ReadConfig, Separated
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 
-logger = logging.getLogger(__name__)
-
-BLOCK_SIZE = 1 << 19
-"""Characters handed to a worker at a time."""
-LEAST_SIZE = BLOCK_SIZE // 8
-"""Bytes of the source files, which may be compressed, that may be a block."""
-MOST_PARTS = 1 << 32
 MOST_WORKERS = 1 << 12
-NUM_AHEAD = 2
-"""Blocks that lie ready for each worker, so that none waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,106 +55,6 @@ class BuildConfig:
     @property
     def reading(self) -> ReadConfig:
         return ReadConfig(field=self.field, documents=self.documents, skip_bad=self.skip_bad)
-
-
-class Part(NamedTuple):
-    """One of the equal parts in which a corpus is built."""
-
-    number: int
-    total: int
-
-
-WHOLE = Part(1, 1)
-
-
-class Place(NamedTuple):
-    """How many sources have been read, and how many documents of the next."""
-
-    source: int
-    document: int
-
-
-class Work(NamedTuple):
-    """A block of documents, what was counted on the way to them, and where the next block begins."""
-
-    documents: Documents
-    counted: Statistics
-    next: Place
-    source_bytes: int
-    """Bytes of the source files, compressed as they are, that have been read."""
-
-
-class Selection:
-    """The documents that a part of a corpus is made of."""
-
-    def __init__(self, sources: Sequence[Source], config: BuildConfig, part: Part) -> None:
-        # Files are dealt out whole, unless there are too few, or equal documents must meet in one part to be known.
-        by_hash = config.deduplicate or len(sources) < part.total
-        self.sources = sources if by_hash else sources[part.number - 1 :: part.total]
-        self.part = part if by_hash else WHOLE
-        self.config = config
-        self.seen = Seen()
-
-    def works(self, done: Place) -> Iterator[Work]:
-        """Blocks of documents, from a place where a block ended."""
-        # Duplicates of documents that an earlier run has read can be known only by reading those again.
-        start = Place(0, 0) if self.config.deduplicate else done
-        reader = Reader(self.config.reading)
-        bytes_before = sum(source.size for source in self.sources[: start.source])
-        num_reasons = self.num_skipped = 0
-        for texts, place in gather(self.read(reader, start)):
-            documents, counted = self.select(texts)
-            if self.part.number == 1:  # of parts that read the same files, one counts
-                counted.num_skipped = reader.skipped - self.num_skipped
-            self.num_skipped = reader.skipped
-            for reason in reader.reasons[num_reasons:]:
-                logger.warning("skipped %s", reason)
-            num_reasons = len(reader.reasons)
-            if place > done or not texts:
-                yield Work(documents, counted, place, bytes_before + reader.bytes_read)
-
-    def read(self, reader: Reader, start: Place) -> Iterator[tuple[str, Place]]:
-        """Each document, and the place behind it."""
-        for number, source in enumerate(self.sources[start.source :], start=start.source):
-            for count, text in enumerate(reader.read(source), start=1):
-                if Place(number, count) > start:
-                    yield text, Place(number, count)
-                else:
-                    self.num_skipped = reader.skipped  # an earlier run has counted these
-
-    def select(self, texts: list[str]) -> tuple[Documents, Statistics]:
-        """Those of a block's documents that belong to this part and are new."""
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        hashes = np.array([hash_text(text) for text in encoded], np.uint64)
-        kept = hashes % np.uint64(self.part.total) == self.part.number - 1
-        counted = Statistics()
-        if self.config.deduplicate:
-            mine = np.flatnonzero(kept)
-            kept[mine] = self.seen.add(hashes[mine])
-            counted.num_duplicates = len(mine) - int(kept.sum())
-        held_out = hashes / 2.0**64 < self.config.dev_share
-        documents: Documents = {
-            "train": list(compress(encoded, kept & ~held_out)),
-            "dev": list(compress(encoded, kept & held_out)),
-        }
-        counted.num_bytes = sum(map(len, chain.from_iterable(documents.values())))
-        return documents, counted
-
-
-def gather(documents: Iterator[tuple[str, Place]]) -> Iterator[tuple[list[str], Place]]:
-    """Documents in blocks of about `BLOCK_SIZE` characters, each with the place behind it.
-
-    The last may be empty: what was skipped behind the last document is counted with it.
-    """
-    texts: list[str] = []
-    num_characters, place = 0, Place(0, 0)
-    for text, place in documents:
-        texts.append(text)
-        num_characters += len(text)
-        if num_characters >= BLOCK_SIZE:
-            yield texts, place
-            texts, num_characters = [], 0
-    yield texts, place
 
 
 class Builder:
@@ -228,14 +112,6 @@ def build_corpus(
     block, how many bytes of the source files have been read, and how many bytes of text were encoded by this call.
     """
     require(
-        0 < part.total <= MOST_PARTS,
-        f"the part is {part.number}/{part.total}; a corpus has at least one part and at most {MOST_PARTS:,}",
-    )
-    require(
-        1 <= part.number <= part.total,
-        f"the part is {part.number}/{part.total}; it must be one of 1/{part.total} to {part.total}/{part.total}",
-    )
-    require(
         num_workers is None or 0 <= num_workers <= MOST_WORKERS,
         f"the number of workers is {num_workers}; it must be from 0 to {MOST_WORKERS:,}",
     )
@@ -250,14 +126,14 @@ def build_corpus(
     place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
     if index.complete:
         return index
-    selection = Selection(sources, config, part)
+    selection = Selection(sources, part, config.reading, dev_share=config.dev_share, deduplicate=config.deduplicate)
     builder = Builder(index, out, config, vocabulary.special.unknown)
     works = selection.works(Place(*index.resume))
     if num_workers == 0:
         encoded = encode_here(works, DocumentEncoder(vocabulary, config.words))
     else:
         num_workers = num_workers or count_cores()
-        num_early = min(num_workers, 1 + sum(source.size for source in selection.sources) // LEAST_SIZE)
+        num_early = min(num_workers, selection.most_blocks)
         encoded = encode_in_processes(works, vocabulary_path, config.words, num_workers, num_early)
     text_bytes = 0
     with closing(encoded):  # ends the workers here and now, also after an interrupt: at the exit they would hang
@@ -267,48 +143,6 @@ def build_corpus(
             report(work.source_bytes, text_bytes)
     require(builder.statistics.num_tokens or part.total > 1, "the text has no sentence with a token in it; add text")
     return builder.write((len(selection.sources), 0), complete=True)
-
-
-def encode_here(
-    works: Iterator[Work], encoder: DocumentEncoder
-) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
-    for work in works:
-        yield work, encoder.encode(work.documents)
-
-
-def encode_in_processes(
-    works: Iterator[Work], vocabulary_path: str | Path, words: Words, num_workers: int, num_early: int
-) -> Generator[tuple[Work, dict[Split, Block]], None, None]:
-    """Encodes blocks in worker processes and hands them back in order, never far ahead of the slowest.
-
-    So many of them start at once, while the first block is read; others where there is more to do.
-    """
-    pool = ProcessPoolExecutor(num_workers, worker_context(), start_worker, (vocabulary_path, words))
-    ahead: deque[tuple[Work, Future[dict[Split, Block]]]] = deque()
-    failure: UserError | None = None
-    try:
-        with uninterrupted():
-            for _ in range(num_early):
-                pool.submit(int)
-        try:
-            for work in works:
-                with uninterrupted():
-                    ahead.append((work, pool.submit(encode_in_worker, work.documents)))
-                while len(ahead) > NUM_AHEAD * num_workers or (ahead and ahead[0][1].done()):
-                    yield ahead[0][0], ahead.popleft()[1].result()
-        except UserError as error:  # what was read before the mistake is not lost
-            failure = error
-        while ahead:
-            yield ahead[0][0], ahead.popleft()[1].result()
-        if failure is not None:
-            raise failure
-    except BrokenProcessPool:
-        raise UserError(
-            "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer workers"
-        ) from None
-    finally:
-        with uninterrupted():
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def begin_index(sources: Sequence[Source], vocabulary: Vocabulary, config: BuildConfig, part: Part) -> Index:

@@ -5,7 +5,7 @@ corpus, built on other machines, differ in the names of their files: in one fold
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -155,3 +155,31 @@ def add_statistics(indexes: Iterable[Index]) -> Statistics:
     for index in indexes:
         total.add(index.statistics)
     return total
+
+
+def summarize_parts(indexes: Sequence[Index]) -> dict[str, Any]:
+    """What a corpus, or a part of one, holds."""
+    statistics = add_statistics(indexes)
+    shards = [entry for index in indexes for entry in index.shards]
+    tokens = max(statistics.num_tokens, 1)
+    return {
+        "documents": statistics.num_documents,
+        "sentences": statistics.num_sentences,
+        "tokens": statistics.num_tokens,
+        "bytes": statistics.num_bytes,
+        "bytes_per_token": statistics.num_bytes / tokens,
+        "unknown_rate": statistics.num_unknown / tokens,
+        "duplicates": statistics.num_duplicates,
+        "empty": statistics.num_empty,
+        "skipped": statistics.num_skipped,
+        "vocabulary": indexes[0].vocab_size,
+        "splits": {
+            split: {
+                "documents": sum(entry.num_documents for entry in shards if entry.split == split),
+                "tokens": sum(entry.num_tokens for entry in shards if entry.split == split),
+                "shards": sum(entry.split == split for entry in shards),
+            }
+            for split in SPLITS
+        },
+        "sentence_lengths": statistics.length_table(),
+    }

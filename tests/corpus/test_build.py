@@ -11,10 +11,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from litebert.config import UserError
-from litebert.corpus import build, encode
-from litebert.corpus.build import WHOLE, BuildConfig, Part, build_corpus
+from litebert.corpus import encode, selection
+from litebert.corpus.build import BuildConfig, build_corpus
 from litebert.corpus.index import Index, add_statistics
 from litebert.corpus.seen import Seen
+from litebert.corpus.selection import WHOLE, Part
 from litebert.corpus.shards import Corpus, find_indexes, open_corpus
 from litebert.text.documents import find_sources
 from litebert.text.offsets import Spans
@@ -81,7 +82,7 @@ def text(tmp_path: Path, documents: list[str]) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "BLOCK_SIZE", 2000)
+    monkeypatch.setattr(selection, "BLOCK_SIZE", 2000)
 
 
 def make(text: Path, vocabulary: Path, out: Path | str, part: Part = WHOLE, workers: int = 0, **options: Any) -> Index:

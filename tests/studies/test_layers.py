@@ -6,7 +6,7 @@ from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import PRETRAINING, Model
-from litebert.studies.layers import measure_layers
+from litebert.studies.layers import Layers, measure_layers, tabulate_layers
 from litebert.studies.pictures import draw_layers
 
 CONFIG = EncoderConfig(
@@ -43,6 +43,23 @@ def test_distances_and_angles_are_means_over_all_tokens_without_dropout() -> Non
 def test_no_text_is_refused() -> None:
     with pytest.raises(UserError, match="no text to measure layers on"):
         measure_layers(make_model(), [])
+
+
+def test_outputs_that_are_no_numbers_are_refused() -> None:
+    model = make_model()
+    with torch.no_grad():
+        model.encoder.embedding.projection.weight.fill_(3e38)
+    with pytest.raises(UserError, match="the model's outputs are no numbers, or infinite"):
+        measure_layers(model, make_batches())
+
+
+def test_the_table_has_a_row_for_each_layer_of_the_deepest_model() -> None:
+    shallow = Layers(distances=[1.0], angles=[30.0], num_tokens=5)
+    deep = Layers(distances=[2.0, 0.126], angles=[45.04, 8.0], num_tokens=5)
+    assert tabulate_layers({"a": shallow, "b": deep}) == [
+        {"layer": 1, "a: distance": "1.00", "a: angle": "30.0", "b: distance": "2.00", "b: angle": "45.0"},
+        {"layer": 2, "a: distance": "", "a: angle": "", "b: distance": "0.13", "b: angle": "8.0"},
+    ]
 
 
 def test_the_figure_has_a_line_for_each_model_and_a_point_for_each_layer() -> None:
