@@ -22,7 +22,7 @@ class Options:
     x: Literal["step", "tokens", "minutes"] = "step"
     """What to draw the curves over."""
     smooth: float = 0.9
-    """How to smooth what was measured in training: below 1, what a point weighs beside the one after it; from 1 on,
+    """How to smooth what was measured in training: below 1, what a point weighs beside the one next to it; from 1 on,
     the number of points to take the mean of; 0 leaves it as it is."""
     names: tuple[str, ...] = ()
     """Names for the runs, in their order, instead of those of their folders."""

@@ -129,7 +129,7 @@ def print_results(study: "Study", results: "list[Result]", options: Options) -> 
         print(f"this part of {study.name} had nothing to do")
         return
     print_table(tabulate(study, variants, results), title=study.question)
-    for measure, baselines in find_baselines(study, results).items():
+    for measure, baselines in find_baselines(study.measures, results[0].measures).items():
         told = ", ".join(f"{name} {100 * value:.1f}" for name, value in baselines.items())
         print(f"{MEASURES[measure]}: {told}")
     print(f"{study.source}: {study.finding}")

@@ -37,7 +37,7 @@ from litebert.training.plots import draw_runs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CURVES = ("masked_token_loss", "masked_token_accuracy", "pair_accuracy")
+CURVES = ("masked_token_loss", "masked_token_accuracy", "sop_accuracy", "pair_accuracy")
 LAYERS_CAPTION = "What each layer does to its input, on held-out text."
 INKS = {
     "#000000": "currentColor", INK: "currentColor", GREY: "var(--soft)", GRID: "var(--line)", "#ffffff": "var(--page)",
@@ -61,7 +61,8 @@ th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-
 th { font-size: .85rem; white-space: normal; color: var(--soft); font-weight: 600; }
 td:first-child, th:first-child { text-align: left; }
 tr:nth-child(even) td { background: var(--band); }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; color: var(--ink); }
+figure { margin: 1rem 0; overflow-x: auto; }
+figure svg { max-width: 100%; min-width: 38rem; height: auto; color: var(--ink); }
 svg text { fill: currentColor; }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); }
 pre { background: var(--band); padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
@@ -107,7 +108,7 @@ def study_section(folder: Path) -> str:
         f"<p>{html.escape(study.question)}</p>",
         f'<p class="soft">{html.escape(verdict)}</p>',
         to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
-        *describe_baselines(study, results),
+        *describe_baselines(study.measures, results[0].measures),
         *(fold(f"pairs that the paper orders: {len(compared)}", compared_table(compared)) if compared else []),
         *study_figures(study, results, folder.parent),
         *fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
@@ -115,12 +116,12 @@ def study_section(folder: Path) -> str:
     return "\n".join(parts)
 
 
-def describe_baselines(study: Study, results: Sequence[Result]) -> list[str]:
+def describe_baselines(measures: Iterable[str], values: Mapping[str, Any]) -> list[str]:
     return [
         f'<p class="soft">{html.escape(MEASURES[measure])}: '
         + ", ".join(f"{name} {100 * value:.1f} %" for name, value in baselines.items())
         + ".</p>"
-        for measure, baselines in find_baselines(study, results).items()
+        for measure, baselines in find_baselines(measures, values).items()
     ]
 
 
@@ -174,7 +175,8 @@ def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
     rows = [{"": run.name, **last_values(run.metrics)} for run in runs]
     layers = {name: measured for folder, name in names.items() if (measured := find_layers(folder)) is not None}
     return [
-        to_table(rows, "As last evaluated."),
+        to_table(rows, "As last evaluated on held-out documents, with 95 % intervals."),
+        *describe_baselines(MEASURES, last_evaluation(runs[0].metrics)),
         to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."),
         *([to_figure(draw_layers(layers), LAYERS_CAPTION)] if layers else []),
     ]
@@ -218,7 +220,7 @@ def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
     for row, folder in zip(rows, names, strict=True):
         curves.setdefault(row["task"], []).append(Run(row[""], read_metrics(folder)))
     return [
-        to_table(rows, "Of each run the model that is best on dev."),
+        to_table(rows, "Scores, times 100, of each run's best model on dev."),
         *(to_figure(draw_tuning(runs), f"{task}: in training, and on dev.") for task, runs in curves.items()),
     ]
 
@@ -228,22 +230,22 @@ def draw_tuning(runs: Sequence[Run]) -> "Figure":
     return draw_runs(runs, x="step", keys=[key for key in known if key == "loss" or key.startswith("dev")])
 
 
+def last_evaluation(lines: Sequence[Line]) -> Line:
+    """What was last held out, or how far a run has come without it."""
+    return next((line for line in reversed(lines) if line["kind"] == "evaluation"), {"step": lines[-1]["step"]})
+
+
 def last_values(lines: Sequence[Line]) -> dict[str, str]:
     """The scores of the last evaluation, as people read them."""
-    evaluations = [line for line in lines if line["kind"] == "evaluation"]
-    if not evaluations:
-        return {"steps": f"{lines[-1]['step']:,}"}
-    last = evaluations[-1]
+    last = last_evaluation(lines)
     shown = {"steps": f"{last['step']:,}"}
     for key, value in last.items():
+        name = key.removesuffix("_accuracy")
         if key.endswith("loss"):
-            shown[MEASURES.get(key, key)] = f"{value:.3f}"
+            shown[f"{MEASURES.get(key, key)} (nats)"] = f"{value:.3f}"
         elif key in MEASURES:
-            name = key.removesuffix("_accuracy")
-            bounds = (
-                f" [{100 * last[f'{name}_low']:.1f}, {100 * last[f'{name}_high']:.1f}]" if f"{name}_low" in last else ""
-            )
-            shown[MEASURES[key]] = f"{100 * value:.1f}{bounds}"
+            bounds = [f"{100 * last[f'{name}_{end}']:.1f}" for end in ("low", "high") if f"{name}_{end}" in last]
+            shown[f"{MEASURES[key]} (%)"] = f"{100 * value:.1f}" + (f" [{', '.join(bounds)}]" if bounds else "")
     return shown
 
 

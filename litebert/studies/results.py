@@ -11,7 +11,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -227,12 +227,11 @@ def show(measure: str, found: Estimate) -> str:
     return f"{100 * found.mean:.1f}" + ("" if found.margin is None else f" ± {100 * found.margin:.1f}")
 
 
-def find_baselines(study: Study, results: Sequence[Result]) -> dict[str, dict[str, float]]:
+def find_baselines(measures: Iterable[str], values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """What a shallow model and the majority class have of each pair task, which needs no pre-training."""
-    found = {}
-    for measure in study.measures:
-        name = measure.removesuffix("_accuracy")
-        values = results[0].measures if results else {}
-        if f"{name}_shallow" in values:
-            found[measure] = {"shallow baseline": values[f"{name}_shallow"], "majority": values[f"{name}_majority"]}
-    return found
+    names = {measure: measure.removesuffix("_accuracy") for measure in measures}
+    return {
+        measure: {"shallow baseline": values[f"{name}_shallow"], "majority": values[f"{name}_majority"]}
+        for measure, name in names.items()
+        if f"{name}_shallow" in values
+    }

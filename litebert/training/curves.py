@@ -39,15 +39,15 @@ class Panel:
         """What makes percents of the numbers, if they are such; the scores of tasks are percents already."""
         if not self.key.endswith("accuracy"):
             return None
-        return 100.0 if self.key in PANELS else 1.0
+        return 1.0 if self.key.startswith("dev") else 100.0
 
 
 RESULTS = (
     Panel(key="masked_token_loss", title="masked-token loss (nats)"),
     Panel(key="masked_token_accuracy", title="masked-token accuracy"),
     Panel(key="sop_accuracy", title="sentence-order accuracy"),
-    Panel(key="sop_document_accuracy", title="sentence order in whole documents"),
-    Panel(key="sop_paragraph_accuracy", title="sentence order in paragraphs"),
+    Panel(key="sop_document_accuracy", title="sentence order, ordinary windows"),
+    Panel(key="sop_paragraph_accuracy", title="sentence order within paragraphs"),
     Panel(key="nsp_accuracy", title="next-sentence accuracy"),
 )
 PROGRESS = (
@@ -55,7 +55,8 @@ PROGRESS = (
     Panel(key="gradient_norm", title="gradient norm", is_log=True),
     Panel(key="tokens_per_second", title="tokens per second", from_zero=True),
 )
-PANELS = {panel.key: panel for panel in (*RESULTS, *PROGRESS)}
+PAIRS = Panel(key="pair_accuracy", title="pair accuracy in training")
+PANELS = {panel.key: panel for panel in (*RESULTS, PAIRS, *PROGRESS)}
 
 
 class Run(NamedTuple):
@@ -158,16 +159,19 @@ def smooth_panel(values: Numbers, panel: Panel, amount: float) -> Numbers:
 
 
 def smooth_values(values: Numbers, amount: float) -> Numbers:
-    """A running mean that leaves out what is not finite.
+    """A mean of the points around each, so that it lags behind nothing; what is not finite is left out.
 
-    Below 1, `amount` is what a point weighs beside the one after it; from 1 on, it is the number of points around each.
+    Below 1, `amount` is what a point weighs beside the one next to it; from 1 on, it is the number of points.
     """
     is_finite = np.isfinite(values)
     filled = np.where(is_finite, values, 0)
 
+    def fade(numbers: Numbers) -> Numbers:
+        return np.array([*itertools.accumulate(numbers, lambda total, number: amount * total + number)], float)
+
     def add_up(numbers: Numbers) -> Numbers:
         if amount < 1:
-            return np.array([*itertools.accumulate(numbers, lambda total, number: amount * total + number)], float)
+            return fade(numbers) + fade(numbers[::-1])[::-1] - numbers
         return np.convolve(numbers, np.ones(min(int(amount), len(numbers))), "same")
 
     if not is_finite.any():

@@ -79,7 +79,8 @@ def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
     if len(curve.train.xs):
         if not np.array_equal(curve.train.ys, curve.smoothed.ys, equal_nan=True):
             axes.plot(*curve.train, color=color, alpha=0.25, linewidth=0.7, zorder=1.5)
-        axes.plot(*curve.smoothed, color=color, **STYLES["training"])
+        marker = "o" if len(curve.train.xs) == 1 else None  # a line needs two points
+        axes.plot(*curve.smoothed, color=color, marker=marker, markersize=4, **STYLES["training"])
         used.add("training")
     if len(curve.held_out.xs):
         axes.plot(*curve.held_out, color=color, zorder=3, **STYLES["held out"])

@@ -131,7 +131,7 @@ def test_verdicts_are_counted_in_words() -> None:
 
 
 def test_accuracies_of_pairs_stand_beside_what_needs_no_model() -> None:
-    assert find_baselines(STUDY, [make("first", 0, 5.0)]) == {
+    assert find_baselines(STUDY.measures, make("first", 0, 5.0).measures) == {
         "sop_accuracy": {"shallow baseline": 0.7, "majority": 0.5}
     }
 

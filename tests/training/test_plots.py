@@ -140,11 +140,11 @@ def test_what_is_not_finite_or_missing_leaves_a_gap() -> None:
 def test_a_running_mean_weighs_points_as_it_says() -> None:
     points = np.array([1.0, 2.0, 4.0, np.nan, 8.0])
     expected = [
-        1,
-        (2 + 0.5) / 1.5,
-        (4 + 1 + 0.25) / 1.75,
+        (1 + 2 / 2 + 4 / 4 + 8 / 16) / (1 + 1 / 2 + 1 / 4 + 1 / 16),
+        (1 / 2 + 2 + 4 / 2 + 8 / 8) / (1 / 2 + 1 + 1 / 2 + 1 / 8),
+        (1 / 4 + 2 / 2 + 4 + 8 / 4) / (1 / 4 + 1 / 2 + 1 + 1 / 4),
         np.nan,
-        (8 + 1 + 0.25 + 0.0625) / (1 + 0.25 + 0.125 + 0.0625),
+        (1 / 16 + 2 / 8 + 4 / 4 + 8) / (1 / 16 + 1 / 8 + 1 / 4 + 1),
     ]
     np.testing.assert_allclose(smooth_values(points, 0.5), expected)
     np.testing.assert_allclose(smooth_values(points, 3), [1.5, 7 / 3, 3, np.nan, 8])
@@ -154,7 +154,27 @@ def test_a_running_mean_weighs_points_as_it_says() -> None:
     assert len(smooth_values(np.array([]), 0.9)) == 0
 
 
-@pytest.mark.parametrize(("key", "number", "said"), [("sop_accuracy", 0.5, "50%"), ("dev_accuracy", 50.0, "50%")])
+def test_a_running_mean_lags_behind_nothing() -> None:
+    falling = np.linspace(8, 5, 201)
+    np.testing.assert_allclose(smooth_values(falling, 0.9)[90:110], falling[90:110], atol=1e-4)
+
+
+def test_a_single_measurement_is_seen() -> None:
+    lines = [{"kind": "train", "step": 50, "loss": 0.7}, {"kind": "evaluation", "step": 50, "dev_accuracy": 68.0}]
+    for axes in drawn(draw_runs([Run("run", lines)])).values():
+        assert axes.lines[0].get_marker() == "o"
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "said"),
+    [
+        ("sop_accuracy", 0.5, "50%"),
+        ("pair_accuracy", 0.5, "50%"),
+        ("answer_accuracy", 0.5, "50%"),
+        ("dev_accuracy", 50.0, "50%"),
+        ("dev_matched_accuracy", 50.0, "50%"),
+    ],
+)
 def test_an_accuracy_is_told_in_percent_whether_it_is_a_share_or_a_score(key: str, number: float, said: str) -> None:
     lines = [{"kind": "evaluation", "step": step, "seconds": step, "tokens": step, key: number} for step in (1, 2)]
     (axes,) = drawn(draw_runs([Run("run", lines)], keys=[key])).values()
