@@ -8,6 +8,7 @@ command that was asked for is imported.
 import ast
 import contextlib
 import dataclasses
+import difflib
 import errno
 import importlib
 import io
@@ -187,7 +188,13 @@ def run_command(name: str, arguments: list[str]) -> None:
     if hasattr(command, "begin"):  # reading options takes a tenth of a second
         command.begin(arguments)
     default = find_default(command, arguments)
-    options = read_options(command.Options, name, command.__doc__ or "", arguments, default)
+    if {"--help", "-h"} & {*arguments}:
+        from litebert.help import make_help
+        from litebert.options import list_options
+
+        print(make_help(name, command.__doc__ or "", [*list_options(command.Options, default)]))
+        return
+    options = read_options(command.Options, name, arguments, default)
     paths = {str(path) for path in find_paths(dataclasses.astuple(options))}
     for option, value in values:
         if "://" in value and str(Path(value)) in paths:  # it would be taken for a folder of that name
@@ -223,7 +230,7 @@ def command_options() -> "dict[str, list[Option]]":
     return {name: list(list_options(command.Options, find_default(command, []))) for name, command in commands.items()}
 
 
-def read_options(options: type[Any], name: str, help_text: str, arguments: list[str], default: Any = None) -> Any:
+def read_options(options: type[Any], name: str, arguments: list[str], default: Any = None) -> Any:
     """Options from the command line. What tyro explains in a box, we say in a sentence."""
     import tyro
 
@@ -235,17 +242,28 @@ def read_options(options: type[Any], name: str, help_text: str, arguments: list[
                 args=arguments,
                 default=default,
                 prog=f"litebert {name}",
-                description=help_text,
+                add_help=False,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
             )
-    except SystemExit as error:
-        if error.code == 0:
-            raise
+    except SystemExit:
+        refuse_unknown(options, name, arguments)
         raise UserError(f"{summarize(said.getvalue())}; see litebert {name} --help") from None
 
 
+def refuse_unknown(options: type[Any], name: str, arguments: list[str]) -> None:
+    """An option that is misspelt is told before what is then missing."""
+    from litebert.options import list_options
+
+    known = [option.name for option in list_options(options)]
+    for option, _, _ in (argument.partition("=") for argument in arguments if argument.startswith("--")):
+        if option.replace("_", "-") not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise UserError(f"{name} has no option {option}{hint}; see litebert {name} --help")
+
+
 def summarize(box: str) -> str:
-    """The message in tyro's box, and its suggestion where it has one, on one line."""
+    """The message in tyro's box, on one line."""
     rows = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
     groups = itertools.groupby(rows, key=lambda row: bool(row) and not row.strip("─-"))
     sections = [[row for row in group if row] for is_rule, group in groups if not is_rule]
@@ -254,8 +272,7 @@ def summarize(box: str) -> str:
     message = " ".join(sections[0])
     for pattern, wording in REWORDED.items():
         message = re.sub(pattern, wording, message)
-    suggestion = next((rows[1] for rows in sections if rows[0] == "Perhaps you meant:"), None)
-    return f"{message} (perhaps you meant {suggestion}?)" if suggestion else message
+    return message
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What options a command has, read from its dataclass: for the reference and for shells that complete them."""
+"""What options a command has, read from its dataclass: for its help, the reference, and shells that complete them."""
 
 import ast
 import dataclasses

@@ -14,6 +14,7 @@ PACKAGE = Path(litebert.__file__).parent
 ARROWS: dict[str, set[str]] = {
     "config": set(),
     "options": set(),
+    "help": {"options"},
     "display": set(),
     "interrupts": set(),
     "batch": {"config"},

@@ -1,4 +1,4 @@
-"""The reference and the shells' completion say what the commands themselves say."""
+"""Help, the reference and the shells' completion say what the commands themselves read."""
 
 import importlib.util
 import re
@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import tyro
 
-from litebert.__main__ import command_files, command_options, main
+from litebert.__main__ import command_files, command_options, find_default, import_command, main
 from litebert.options import Option
 
+MARKERS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -20,11 +22,12 @@ def commands() -> dict[str, list[Option]]:
 
 
 @pytest.mark.parametrize("name", command_files())
-def test_the_options_are_those_of_help(
+def test_the_options_are_those_that_are_read(
     name: str, commands: dict[str, list[Option]], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    command = import_command(name)
     with pytest.raises(SystemExit):
-        main([name, "--help"])
+        tyro.cli(command.Options, args=["--help"], default=find_default(command, []), config=MARKERS)
     said = capsys.readouterr().out
     first_words = [word for line in said.splitlines() for word in line.strip("│| ").split()[:1]]
     shown = {word for word in first_words if re.fullmatch(r"--[a-z][a-z0-9-]*", word)}
@@ -33,6 +36,37 @@ def test_the_options_are_those_of_help(
         assert option.name in said
         if option.default:
             assert option.default.split()[0] in said
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("name", command_files())
+def test_help_tells_each_option_once_within_the_terminal(
+    name: str,
+    columns: int,
+    commands: dict[str, list[Option]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    main([name, "--help"])
+    _, _, said = capsys.readouterr().out.partition("Example")
+    lines = said.splitlines()
+    begun = [line.split()[0] for line in lines if re.match(r"  \S", line)]
+    assert begun == [option.name for option in sorted(commands[name], key=lambda option: bool(option.group))]
+    told = " ".join(said.split())
+    for option in commands[name]:
+        assert " ".join(option.help.split()) in told
+    wide = [line for line in lines[lines.index("") :] if len(line) > max(columns, 52) and "|" not in line]
+    assert not wide
+
+
+def test_help_says_what_must_be_given_and_follows_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["pretrain", "--preset", "albert-nano", "--help"])
+    said = capsys.readouterr().out
+    assert said.startswith("usage: litebert pretrain --run path [options]\n")
+    assert re.search(r"--num-sequences int +[^-]*Default:\s+12\n", said)
+    main(["convert", "-h"])
+    assert capsys.readouterr().out.startswith("usage: litebert convert SRC DST [options]\n")
 
 
 def test_what_must_be_given_has_no_default(commands: dict[str, list[Option]]) -> None:

@@ -87,7 +87,7 @@ def test_every_command_shown_is_understood(page: str, monkeypatch: pytest.Monkey
             arguments = [argument for argument in arguments[arguments.index("litebert") + 1 :] if argument != "--"]
         name, *rest = arguments
         options = import_command(name)
-        read_options(options.Options, name, "", rest, find_default(options, rest))
+        read_options(options.Options, name, rest, find_default(options, rest))
 
 
 @pytest.mark.parametrize("page", PAGES)

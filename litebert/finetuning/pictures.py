@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NUM_BINS = 10
+LEAST_SHARE = 0.12
+"""Of right answers, that leaves room for a number below a point."""
 MOST_LABELS = 40
 """Beyond which a matrix of labels cannot be read."""
 
@@ -73,7 +75,8 @@ def draw_calibration(right: Sequence[bool], confident: Sequence[float]) -> "Figu
         chosen = bins == number
         share, mean = np.asarray(right)[chosen].mean(), np.asarray(confident)[chosen].mean()
         axes.plot(mean, share, "o", color=COLORS[0], markersize=3 + 15 * np.sqrt(chosen.mean()), alpha=0.8)
-        axes.annotate(f"{chosen.sum():,}", (mean, share), xytext=(0, -16), textcoords="offset points", ha="center",
+        below = -16 if share > LEAST_SHARE else 10  # or else on the axis
+        axes.annotate(f"{chosen.sum():,}", (mean, share), xytext=(0, below), textcoords="offset points", ha="center",
                       fontsize=7, color=GREY)  # fmt: skip
     axes.set(xlabel="probability given to the answer", ylabel="share that is right", xlim=(0, 1.02), ylim=(0, 1.05))
     axes.set_title(f"calibration error {error:.1%}", fontsize=10)

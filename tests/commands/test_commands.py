@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import litebert
-from litebert.__main__ import command_files, main
+from litebert.__main__ import command_files
 from litebert.display import print_table
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
@@ -61,10 +61,7 @@ def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("name", command_files())
 def test_each_commands_help_shows_an_example(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    with pytest.raises(SystemExit) as exit_code:
-        main([name, "--help"])
-    assert exit_code.value.code == 0
-    shown = capsys.readouterr().out
+    shown = run(capsys, name, "--help")
     assert "Example" in shown and f"litebert {name} " in shown
 
 
@@ -115,7 +112,10 @@ def test_output_that_finds_no_room_is_told(environment: dict[str, str]) -> None:
     ("arguments", "said"),
     [
         (("modls",), "there is no command 'modls' (did you mean 'models'?)"),
-        (("models", "--lenght", "5"), "perhaps you meant --length"),
+        (
+            ("models", "--lenght", "5"),
+            "models has no option --lenght (did you mean --length?); see litebert models --help",
+        ),
         (("models", "--length", "five"), "'five'"),
         (("models", "--length", "0"), "--length is 0; it must be at least 1"),
         (("inspect",), "see litebert inspect --help"),
