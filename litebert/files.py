@@ -11,23 +11,25 @@ import os
 import shutil
 import tempfile
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from litebert.config import UserError, require
 
+LOCAL = ("file://", "local://")
 WILDCARDS = "*?["
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_url(path: str | Path) -> bool:
-    """Whether a path is behind a protocol; a `file://` URL is a local path."""
-    return "://" in str(path) and not str(path).startswith("file://")
+    """Whether a path is behind a protocol; fsspec's `file://` and `local://` are local paths."""
+    return "://" in str(path) and not str(path).startswith(LOCAL)
 
 
 def local_path(path: str | Path) -> Path:
-    path = Path(str(path).removeprefix("file://"))
+    path = Path(str(path).removeprefix(LOCAL[0]).removeprefix(LOCAL[1]))
     try:
         return path.expanduser()
     except RuntimeError:  # nobody has that name: as in shells, it is one like others
@@ -104,9 +106,14 @@ def walk_folder(folder: Path) -> Iterator[Path]:
 
 def find_remote(url: str) -> dict[str, int]:
     system, path = connect(url)
+    before, behind = split_chain(url)
+
+    def spell(name: str) -> str:
+        """One way for one file, and with the rest of a chain."""
+        return f"{before}{system.unstrip_protocol(name)}{behind}"
+
     if system.isfile(path):
-        # One spelling for one file; a chain such as zip://a.txt::s3://bucket/b.zip has no other.
-        return {url if "::" in url else system.unstrip_protocol(path): system.size(path) or 0}
+        return {spell(path): system.size(path) or 0}
     if has_wildcard(path):
         found, known = system.glob(path, detail=True), path[: min(map(path.index, set(WILDCARDS) & set(path)))]
     else:
@@ -117,7 +124,23 @@ def find_remote(url: str) -> dict[str, int]:
         for name, entry in found.items()
         if entry["type"] == "file" and not is_hidden(Path(name.removeprefix(known)))
     }
-    return {system.unstrip_protocol(name): entry["size"] or 0 for name, entry in files.items()}
+    return {spell(name): entry["size"] or 0 for name, entry in files.items()}
+
+
+def split_chain(url: str) -> tuple[str, str]:
+    """What stands before and behind the link of a chain of URLs that names a file in it: nothing and `::s3://b/a.zip`
+    for `zip://a.txt::s3://b/a.zip`, `simplecache::` and nothing for `simplecache::s3://b/a.txt`."""
+    links = url.split("::")
+    place = next(number for number, link in enumerate(links) if "://" in link)
+    return "".join(f"{link}::" for link in links[:place]), "".join(f"::{link}" for link in links[place + 1 :])
+
+
+def name_in_chain(path: str | Path) -> str:
+    """The link of a chain that names the file; any other path as it is."""
+    if not is_url(path):
+        return str(path)
+    before, behind = split_chain(str(path))
+    return str(path).removeprefix(before).removesuffix(behind)
 
 
 def connect(url: str) -> tuple[Any, str]:
@@ -141,7 +164,9 @@ def open_file(path: str | Path) -> BinaryIO:
     with explain(path, "read"):
         if is_url(path):
             system, name = connect(str(path))
-            return system.open(name, "rb")
+            file = system.open(name, "rb")
+            weakref.finalize(file, id, system)  # an archive closes its files when nobody holds it any more
+            return file
         return local_path(path).open("rb")
 
 

@@ -1,11 +1,22 @@
 import sys
+import zipfile
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from litebert.config import UserError
-from litebert.files import exists, explain, fetch, find_files, is_url, open_file, replace_file, write_file
+from litebert.files import (
+    exists,
+    explain,
+    fetch,
+    find_files,
+    is_url,
+    name_in_chain,
+    open_file,
+    replace_file,
+    write_file,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -13,10 +24,15 @@ def empty_memory() -> None:
     fsspec.filesystem("memory").store.clear()
 
 
-@pytest.fixture(params=["local", "file", "memory"])
+@pytest.fixture(params=["path", "file", "local", "memory"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place for files: a folder, the same by its URL, or the memory behind fsspec."""
-    return {"local": str(tmp_path), "file": f"file://{tmp_path}", "memory": "memory://root"}[request.param]
+    """A place for files: a folder, the same by its URLs, or the memory behind fsspec."""
+    return {
+        "path": str(tmp_path),
+        "file": f"file://{tmp_path}",
+        "local": f"local://{tmp_path}",
+        "memory": "memory://root",
+    }[request.param]
 
 
 def names(found: dict[str, int]) -> list[str]:
@@ -93,9 +109,27 @@ def test_a_file_behind_a_url_has_one_name(tmp_path: Path) -> None:
     assert find_files("memory://root") == find_files("memory://root/a.txt") == find_files("memory://root/*")
 
 
+@pytest.mark.parametrize("pattern", ["zip://*.txt", "zip://", "filecache::zip://*.txt"])
+def test_files_in_an_archive_are_found_and_read(tmp_path: Path, pattern: str) -> None:
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("a.txt", "first")
+    before, _, _ = pattern.rpartition("zip://")
+    (found,) = find_files(f"{pattern}::file://{tmp_path}/b.zip")
+    assert found == f"{before}zip://a.txt::file://{tmp_path}/b.zip"
+    with open_file(found) as file:
+        assert file.read() == b"first"
+    assert name_in_chain(found) == "zip://a.txt"
+
+
+def test_a_name_with_colons_is_no_chain(tmp_path: Path) -> None:
+    assert name_in_chain(tmp_path / "a::b.txt") == str(tmp_path / "a::b.txt")
+    assert name_in_chain("memory://a.txt") == "memory://a.txt"
+    assert name_in_chain("simplecache::memory://a.txt") == "memory://a.txt"
+
+
 def test_only_other_protocols_are_urls(tmp_path: Path) -> None:
     assert is_url("s3://bucket/a") and is_url("memory://a")
-    assert not any(map(is_url, ["file:///a", "a/b.txt", "C:\\a", tmp_path]))
+    assert not any(map(is_url, ["file:///a", "local:///a", "a/b.txt", "C:\\a", tmp_path]))
 
 
 def test_local_files_do_without_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,37 +36,39 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import check_seed, require
     from litebert.folders import require_place
-    from litebert.models.folder import find_folder, write_model
+    from litebert.models.folder import find_folder, read_model, write_model
+    from litebert.models.tensorflow import find_checkpoint
     from litebert.text.hub_tokenizer import copy_for_hub
 
     require_place(options.dst, "DST")
     require(not (options.dst / "config.json").exists(), f"{options.dst} has a config.json already; choose another DST")
     check_seed(options.seed)
-    model = open_source(options)
+    source = Path(options.src)
+    is_model = source.exists() or find_checkpoint(source) is not None
+    model = read_model(source, **find_changes(options)) if is_model else make_preset(options)
     write_model(model, options.dst)
-    copied = copy_for_hub(find_folder(Path(options.src)), options.dst)
+    copied = copy_for_hub(find_folder(source), options.dst) if is_model else []
     heads = ", ".join(model.head_configs) or "none"
     print(f"{options.dst}: {sum(p.numel() for p in model.parameters()):,} parameters; heads: {heads}", end="; ")
     print("vocabulary: " + (", ".join(copied) or "none found beside the source"))
 
 
-def open_source(options: Options) -> "Model":
+def make_preset(options: Options) -> "Model":
     import torch
 
     from litebert.config import nearest, override, require
-    from litebert.models.folder import read_model
     from litebert.models.heads import PRETRAINING, Model
-    from litebert.models.tensorflow import find_checkpoint
     from litebert.presets import PRESETS, find_preset, is_preset
 
-    given = {"activation": options.activation, "num_heads": options.num_heads}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    path = Path(options.src)
-    if path.exists() or find_checkpoint(path) is not None:
-        return read_model(path, **changes)
     require(
         is_preset(options.src),
         f"{options.src} is no folder, no checkpoint and no preset{nearest(options.src, PRESETS)}; correct it",
     )
     torch.manual_seed(options.seed)
-    return Model(override(find_preset(options.src), changes), PRETRAINING)
+    return Model(override(find_preset(options.src), find_changes(options)), PRETRAINING)
+
+
+def find_changes(options: Options) -> dict[str, Any]:
+    """What is to replace the source's own config."""
+    given = {"activation": options.activation, "num_heads": options.num_heads}
+    return {name: value for name, value in given.items() if value is not None}

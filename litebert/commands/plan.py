@@ -90,10 +90,8 @@ def describe_run(plan: dict[str, Any]) -> dict[str, str]:
         f"{plan['encoder']['vocab_size']:,} pieces",
         "devices": f"{plan['devices']} x {plan['kind']}",
         "speed": "; ".join(dict.fromkeys(row["speed"] for row in plan["stages"])),
-        "step": f"{step['tokens']:,} tokens, {step['flops'] / 1e12:,.3g} TFLOP, {step['seconds']:.3g} s: "
-        f"{compute:.3g} computing and {sending:.3g} exchanging, one after the other (what overlaps is gained)",
-        "exchange": f"{show_bytes(exchange['bytes_per_device_and_step'])} sent by each device in a step, "
-        f"{show_bytes(exchange['bytes_per_step'])} by all; {exchange['fewer_than_bert_large']:.1f}x fewer than "
+        "step": f"{step['tokens']:,} tokens, {step['flops'] / 1e12:,.3g} TFLOP, {step['seconds']:.3g} s",
+        "exchange": f"none; between several devices, {exchange['fewer_than_bert_large']:.1f}x fewer bytes than "
         "BERT-large",
         "run": f"{whole['steps']:,} steps, {whole['sequences']:,} sequences{epochs}, {whole['flops']:.3g} FLOP: "
         f"{show_hours(whole['hours'])}",
@@ -103,6 +101,14 @@ def describe_run(plan: dict[str, Any]) -> dict[str, str]:
         "without": "evaluations and checkpoints, which take time and memory of their own",
     }
     if plan["devices"] > 1:
+        fields["step"] += (
+            f": {compute:.3g} computing and {sending:.3g} exchanging, one after the other (what overlaps is gained)"
+        )
+        fields["exchange"] = (
+            f"{show_bytes(exchange['bytes_per_device_and_step'])} sent by each device in a step, "
+            f"{show_bytes(exchange['bytes_per_step'])} by all; {exchange['fewer_than_bert_large']:.1f}x fewer than "
+            "BERT-large"
+        )
         saved = plan["memory"]["fsdp_saves"]
         words = "saves" if saved >= 0 else "costs"
         fields["fsdp"] = f"--parallel fsdp {words} {show_bytes(abs(saved))} on each device against ddp"

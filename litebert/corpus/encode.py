@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -56,9 +57,8 @@ class DocumentEncoder:
     def encode_words(self, sentences: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
         """The tokens, how many each sentence has, and whether a word of jieba's begins at each."""
         token_type = self.vocabulary.encode_many([])[0].dtype
-        tokens: list[int] = []
-        lengths: list[int] = []
-        starts: list[bool] = []
+        # Arrays: in lists, a document as long as may be would take a hundred bytes a token.
+        tokens, lengths, starts = array("I"), array("Q"), array("B")
         for sentence in sentences:
             ids, begins, _ = self.vocabulary.encode_spans(sentence)
             word_begins = set(word_starts(sentence))

@@ -47,7 +47,19 @@ def find_begun(out: str, index: Index) -> Index:
             )
         if other.part == index.part:
             begun = other
+            check_shards(out, path, other)
     return begun
+
+
+def check_shards(out: str, path: str, index: Index) -> None:
+    """Refuses to go on where shards that were written before have been lost since."""
+    found = files.match_files(join_path(glob.escape(out), "*.bin")) if index.shards else {}
+    sizes = {Path(files.name_in_chain(file)).name: size for file, size in found.items()}
+    for entry in index.shards:
+        require(
+            sizes.get(entry.name) == entry.num_bytes(index.token_type),
+            f"{join_path(out, entry.name)} is missing or was cut short; copy it again, or remove {path} to build anew",
+        )
 
 
 def warn_of_changes(sources: Sequence[Source], out: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.pairs import Objective
+from litebert.text.normalize import WORD_START, is_ideograph
 from litebert.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -69,15 +70,16 @@ def read_samples(batch: Batch, vocabulary: Vocabulary, objective: Objective) -> 
     hidden = dict(zip(batch.predicted_positions_P.tolist(), batch.predicted_ids_P.tolist(), strict=True))
     labels = [NO_LABEL] * batch.num_sequences if batch.pair_labels_B is None else batch.pair_labels_B.tolist()
     marks = (vocabulary.special.cls, vocabulary.special.sep)
+    spell = spell_apart if any(piece.startswith("##") for piece in vocabulary.pieces) else str
     samples = []
     for start, length, label in zip(batch.starts, batch.lengths, labels, strict=True):
         ids, segments = (values[start : start + length].tolist() for values in (batch.token_ids_T, batch.segment_ids_T))
         tokens = [
             Token(
-                vocabulary.piece(index),
+                spell(vocabulary.piece(index)),
                 segment,
                 index in marks and place not in hidden,
-                vocabulary.piece(hidden[place]) if place in hidden else None,
+                spell(vocabulary.piece(hidden[place])) if place in hidden else None,
             )
             for place, (index, segment) in enumerate(zip(ids, segments, strict=True), start=start)
         ]
@@ -85,9 +87,15 @@ def read_samples(batch: Batch, vocabulary: Vocabulary, objective: Objective) -> 
     return samples
 
 
+def spell_apart(piece: str) -> str:
+    """A piece of WordPiece, which marks what goes on with a word, with the mark of a word's beginning instead."""
+    begins_word = piece[:1].isalnum() and not is_ideograph(piece[0])
+    return f"{WORD_START}{piece}" if begins_word else piece
+
+
 def space(piece: str) -> tuple[str, str]:
     """The space before a piece, which SentencePiece's and byte-level ones bring with them, and its characters."""
-    if piece.startswith(("▁", "Ġ")):
+    if piece.startswith((WORD_START, "Ġ")):
         return " ", piece[1:] or "␣"
     if piece.startswith("##"):
         return "", piece[2:]

@@ -36,6 +36,7 @@ from litebert.models.hub_config import (
 )
 from litebert.models.names import BUFFERS, TIED, Family, from_folder, name_tensors, to_folder
 
+GIVE_A_MODEL = "give a model folder or the prefix of a TensorFlow checkpoint"
 PROJECTION = "albert.encoder.embedding_hidden_mapping_in"
 
 
@@ -111,7 +112,11 @@ def open_to_others(file: Path) -> None:
 def find_folder(path: Path) -> Path:
     """Where the files beside a model's weights lie: the folder itself, or that of a TensorFlow checkpoint."""
     checkpoint = None if path.is_dir() else tensorflow.find_checkpoint(path)
-    return checkpoint.parent if checkpoint else path
+    if checkpoint is not None:
+        return checkpoint.parent
+    problem = "is not a folder" if path.exists() else "does not exist"
+    require(path.is_dir(), f"{path} {problem}; {GIVE_A_MODEL}")
+    return path
 
 
 class Stored(NamedTuple):
@@ -128,9 +133,8 @@ def read_stored(path: Path) -> Stored:
     if checkpoint is not None:
         tensors = tensorflow.huggingface_names(tensorflow.read_checkpoint(checkpoint))
         return Stored(checkpoint, read_google_config(checkpoint), tensors, by_google=True)
-    require(path.is_dir(), f"{path} is not a folder; give a model folder or the prefix of a TensorFlow checkpoint")
     require(
-        (path / "config.json").exists(),
+        (find_folder(path) / "config.json").exists(),
         f"{path} has neither a config.json nor a checkpoint of TensorFlow; name the folder of a model",
     )
     return Stored(path, read_json(path / "config.json"), read_weights(path), by_google=False)

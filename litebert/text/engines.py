@@ -30,6 +30,8 @@ MOST_KNOWN_SPANS = 1 << 17
 
 LONG_WORD = 16
 """Characters between spaces, on average, from which a text counts as one of a script without them."""
+TEXTS_PER_CALL = 4096
+"""Texts whose encodings, which have much beside the ids, tokenizers holds at a time."""
 WORDS_PER_CALL = 2000
 """Words whose rows of ids are held at a time: the memory of many is given back, and has to be asked for again."""
 
@@ -189,6 +191,12 @@ class TokenizersEngine:
         return list(self.tokenizer.encode(make_valid(text), add_special_tokens=False).ids)
 
     def encode_many(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
+        starts = range(0, max(len(texts), 1), TEXTS_PER_CALL)
+        parts = [self.encode_some(texts[start : start + TEXTS_PER_CALL]) for start in starts]
+        tokens, counts = map(np.concatenate, zip(*parts, strict=True))
+        return tokens, counts
+
+    def encode_some(self, texts: Sequence[str]) -> tuple[Tokens, Counts]:
         found = self.tokenizer.encode_batch_fast([make_valid(text) for text in texts], add_special_tokens=False)
         return join([encoding.ids for encoding in found], len(self.pieces))
 

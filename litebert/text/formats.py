@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from litebert.config import UserError, check_fields, require
+from litebert.files import name_in_chain
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -32,6 +33,8 @@ CHUNK_SIZE = 1 << 18
 LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
 # Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
 LARGEST_DOCUMENT = 1 << 24
+# Of a Parquet file at a time: documents may be long.
+NUM_ROWS = 16
 MOST_NAMES, LONGEST_NAME = 12, 40
 
 DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
@@ -71,7 +74,7 @@ class Bad(NamedTuple):
 
 def split_suffix(path: str) -> tuple[str, str]:
     """The suffixes of the format and of the compression: `.txt` and `.gz`, or `.txt` and none."""
-    name = Path(path.lower())
+    name = Path(name_in_chain(path).lower())
     if name.suffix not in DECOMPRESSORS:
         return name.suffix, ""
     kind = Path(name.stem).suffix
@@ -215,18 +218,20 @@ def read_parquet(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
     pyarrow = import_pyarrow("a .parquet")
     number = 0
     try:
-        table = pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK_SIZE)
+        # With a buffer of its own making it would hold all row groups before the first is asked for.
+        table = pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK_SIZE, pre_buffer=False)
         if config.field not in table.schema_arrow.names:
             yield Bad("row 1", missing_field(config.field, table.schema_arrow.names))
             return
-        batches = table.iter_batches(batch_size=256, columns=[config.field], use_threads=False)
+        batches = table.iter_batches(batch_size=NUM_ROWS, columns=[config.field], use_threads=False)
         for number, cell in enumerate(itertools.chain.from_iterable(batch.column(0) for batch in batches), 1):
             # A cell is converted alone: a broken one would take its batch along.
             yield attempt(f"row {number}", parse_cell, cell, config.field)
     except (ConnectionError, TimeoutError):  # nothing is wrong with the file
         raise
     except (pyarrow.ArrowException, OSError) as error:
-        yield Bad(f"row {number + 1}", f"{error}; mend or fetch it again")
+        reason = str(error).partition(". ")[0]
+        yield Bad(f"row {number + 1}", f"{reason}; mend or fetch it again")
 
 
 def read_hub(path: str, config: ReadConfig) -> Iterator[str | Bad]:

@@ -144,7 +144,10 @@ def open_vocabulary(path: str | Path) -> Vocabulary:
         advice = f"name {path / 'model'}" if found else "put its spiece.model, tokenizer.json or vocab.txt there"
         raise UserError(f"{path} has no vocabulary; {advice}")
     require(file.suffix in OPENERS, f"{path} is no vocabulary; name a {', a '.join(OPENERS)} file, or a folder")
-    return OPENERS[file.suffix](file, read_settings(file.parent))
+    try:
+        return OPENERS[file.suffix](file, read_settings(file.parent))
+    except UnicodeDecodeError:
+        raise UserError(f"{file} has pieces that are no text, so it is damaged; copy it again") from None
 
 
 def find_file(folder: Path) -> Path | None:

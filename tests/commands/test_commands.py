@@ -119,7 +119,7 @@ def test_output_that_finds_no_room_is_told(environment: dict[str, str]) -> None:
         (("models", "--length", "five"), "'five'"),
         (("models", "--length", "0"), "--length is 0; it must be at least 1"),
         (("inspect",), "see litebert inspect --help"),
-        (("inspect", "nowhere"), "nowhere is not a folder"),
+        (("inspect", "nowhere"), "nowhere does not exist; give a model folder"),
         (("convert", "albert-nan", "x"), "did you mean 'albert-nano'"),
         (("convert", "no/where", "x"), "no/where is no folder, no checkpoint and no preset"),
         (("fill-mask", "nowhere", "a [MASK]"), "nowhere does not exist"),

@@ -3,6 +3,7 @@ import itertools
 import json
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,24 @@ def test_a_corpus_that_was_not_finished_cannot_be_opened(text: Path, vocabulary:
         UserError, match="index.json is of a corpus that was not finished; run its litebert corpus again"
     ):
         open_corpus(tmp_path / "out")
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda file: file.write_bytes(b"")])
+def test_a_build_whose_shards_were_lost_is_not_gone_on_with(
+    text: Path, vocabulary: Path, tmp_path: Path, harm: Callable[[Path], Any]
+) -> None:
+    def stop(source_bytes: int, text_bytes: int) -> None:
+        if text_bytes > 20_000:
+            raise StopError
+
+    config = BuildConfig(shard_size=1500, dev_share=0.1)
+    with pytest.raises(StopError):
+        build_corpus(find_sources([text]), vocabulary, tmp_path / "out", config, num_workers=0, report=stop)
+    harm(tmp_path / "out" / "train-00001.bin")
+    with pytest.raises(UserError, match=r"train-00001.bin is missing or was cut short; .* remove .*index.json"):
+        make(text, vocabulary, tmp_path / "out")
+    (tmp_path / "out" / "index.json").unlink()
+    assert make(text, vocabulary, tmp_path / "out").complete
 
 
 @pytest.mark.parametrize(("num_files", "deduplicate"), [(1, False), (7, False), (7, True)])

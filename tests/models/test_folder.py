@@ -507,7 +507,9 @@ def test_an_index_of_weights_that_names_no_files_is_refused(tmp_path: Path, file
 
 
 def test_a_missing_folder_and_one_without_weights_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nowhere is not a folder"):
+    with pytest.raises(
+        UserError, match="nowhere does not exist; give a model folder or the prefix of a TensorFlow checkpoint"
+    ):
         read_model(tmp_path / "nowhere")
     with pytest.raises(
         UserError, match="neither a config.json nor a checkpoint of TensorFlow; name the folder of a model"

@@ -6,9 +6,11 @@ import lzma
 import sys
 import tracemalloc
 import types
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -96,6 +98,24 @@ def test_a_url_is_read_like_a_file() -> None:
     write_file("memory://corpus/a.txt.gz", gzip.compress(as_text(TEXTS)))
     write_file("memory://corpus/b.parquet", as_parquet(TEXTS))
     assert read("memory://corpus") == TEXTS * 2
+
+
+def test_an_archive_of_text_is_read_by_a_chain_of_urls(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("a.txt.gz", gzip.compress(as_text(TEXTS)))
+        archive.writestr("b.parquet", as_parquet(TEXTS))
+    assert read(f"zip://::file://{tmp_path}/b.zip") == TEXTS * 2
+
+
+def test_parquet_is_read_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory does not grow with the file."""
+    random = np.random.default_rng(0)
+    content = as_parquet([random.bytes(50_000).hex() for _ in range(200)])
+    monkeypatch.setattr(documents, "open_file", lambda path: io.BytesIO(content))
+    before = pyarrow.total_allocated_bytes()
+    reading = Reader().read(Source("a.parquet", 0))
+    next(reading)
+    assert pyarrow.total_allocated_bytes() - before < len(content) / 5
 
 
 def test_a_parquet_file_whose_server_breaks_off_is_not_taken_for_a_damaged_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,26 @@ def test_a_broken_vocabulary_is_refused(tmp_path: Path, name: str, content: byte
         open_vocabulary(tmp_path)
 
 
+def test_pieces_that_are_no_text_are_refused(spiece: Path, tmp_path: Path) -> None:
+    model = (spiece / "spiece.model").read_bytes()
+    place = model.index("▁the".encode()) + 4
+    (tmp_path / "spiece.model").write_bytes(model[:place] + b"\xe1" + model[place + 1 :])
+    with pytest.raises(UserError, match=r"spiece.model has pieces that are no text, so it is damaged; copy it again"):
+        open_vocabulary(tmp_path)
+
+
+def test_any_number_of_texts_is_encoded_as_one_by_one(wordpiece: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("litebert.text.engines.TEXTS_PER_CALL", 2)
+    vocabulary = open_vocabulary(wordpiece)
+    texts = ["the capital", "", "of france", "is 中.", "the"]
+    for number in range(len(texts) + 1):
+        tokens, counts = vocabulary.encode_many(texts[:number])
+        assert counts.tolist() == [len(vocabulary.encode(text)) for text in texts[:number]]
+        assert tokens.tolist() == [index for text in texts[:number] for index in vocabulary.encode(text)]
+        each = [ids.tolist() for ids in vocabulary.encode_each(texts[:number])]
+        assert each == [vocabulary.encode(text) for text in texts[:number]]
+
+
 def test_a_setting_that_is_none_is_refused(wordpiece: Path) -> None:
     (wordpiece / "tokenizer_config.json").write_text('{"strip_accents": "yes"}')
     with pytest.raises(UserError, match="strip_accents beside .*vocab.txt is 'yes'; make it true, false or null"):
