@@ -181,6 +181,9 @@ def find_default(command: ModuleType, arguments: list[str]) -> Any:
 
 def run_command(name: str, arguments: list[str]) -> None:
     command = import_command(name)
+    if {"--help", "-h"} & {*arguments}:
+        print(make_help(name, command, arguments))
+        return
     values = list(find_values(name, arguments))
     for option, value in values:
         if not value:  # a path would be the current folder, as from a shell's variable that is not set
@@ -188,18 +191,20 @@ def run_command(name: str, arguments: list[str]) -> None:
     if hasattr(command, "begin"):  # reading options takes a tenth of a second
         command.begin(arguments)
     default = find_default(command, arguments)
-    if {"--help", "-h"} & {*arguments}:
-        from litebert.help import make_help
-        from litebert.options import list_options
-
-        print(make_help(name, command.__doc__ or "", [*list_options(command.Options, default)]))
-        return
     options = read_options(command.Options, name, arguments, default)
     paths = {str(path) for path in find_paths(dataclasses.astuple(options))}
     for option, value in values:
         if "://" in value and str(Path(value)) in paths:  # it would be taken for a folder of that name
             raise UserError(f"{value} behind {option} is a URL; give a local path, and copy it from or to there")
     command.run(options)
+
+
+def make_help(name: str, command: ModuleType, arguments: list[str]) -> str:
+    """With the defaults that the other arguments lead to."""
+    from litebert.help import describe
+    from litebert.options import list_options
+
+    return describe(name, command.__doc__ or "", [*list_options(command.Options, find_default(command, arguments))])
 
 
 def find_values(name: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ INDENT = 26
 """Columns for an option and what it takes; one that needs more has a line of its own."""
 
 
-def make_help(name: str, docstring: str, options: Sequence[Option]) -> str:
+def describe(name: str, docstring: str, options: Sequence[Option]) -> str:
     """The whole, as wide as the terminal."""
     needed = [show_kind(option) for option in options if option.default is None]
     given = [option.name for option in options if option.is_positional and option.default is not None]

@@ -59,7 +59,7 @@ class PairConfig:
     length: int = 512
     """The longest sequence, [CLS] and [SEP] included."""
     short_share: float = 0.1
-    """How many sequences are made shorter, to any length."""
+    """How many sequences are drawn shorter, to any length, by whole sentences: two that fill a sequence stay."""
     windows: Literal["document", "paragraph"] = "document"
     """What a sequence's sentences may not cross."""
     fidelity: Literal["paper", "google"] = "paper"

@@ -70,7 +70,7 @@ def read_samples(batch: Batch, vocabulary: Vocabulary, objective: Objective) -> 
     hidden = dict(zip(batch.predicted_positions_P.tolist(), batch.predicted_ids_P.tolist(), strict=True))
     labels = [NO_LABEL] * batch.num_sequences if batch.pair_labels_B is None else batch.pair_labels_B.tolist()
     marks = (vocabulary.special.cls, vocabulary.special.sep)
-    spell = spell_apart if any(piece.startswith("##") for piece in vocabulary.pieces) else str
+    spell = spell_apart if vocabulary.engine.continuation else str
     samples = []
     for start, length, label in zip(batch.starts, batch.lengths, labels, strict=True):
         ids, segments = (values[start : start + length].tolist() for values in (batch.token_ids_T, batch.segment_ids_T))

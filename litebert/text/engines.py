@@ -42,6 +42,8 @@ class Engine(Protocol):
     """What a vocabulary needs of an engine."""
 
     pieces: list[str]
+    continuation: str | None
+    """What marks a piece that goes on with a word, where that is marked and not where words begin."""
 
     def encode(self, text: str) -> list[int]: ...
 
@@ -70,6 +72,7 @@ class SentencePieceEngine:
     def __init__(self, processor: "SentencePieceProcessor", prepare: Callable[[str], str] | None = None) -> None:
         self.processor = processor
         self.prepare = prepare
+        self.continuation: str | None = None
         self.pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
         self.has_words = has_words(processor, self.pieces)
         self.known_spans: dict[str, list[Piece]] = {}

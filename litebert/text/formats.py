@@ -261,6 +261,8 @@ def describe(error: Exception) -> str:
         return "broken UTF-8 (half a character); convert or mend it"
     if isinstance(error, json.JSONDecodeError | RecursionError):
         return f"not JSON ({error}); mend it"
+    if "integer string conversion" in str(error):  # with advice to whoever writes Python
+        return "a number of thousands of digits; mend it"
     return str(error)
 
 

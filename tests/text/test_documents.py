@@ -200,6 +200,12 @@ BAD: dict[str, tuple[str, bytes, str, list[str]]] = {
     "broken line": ("a.jsonl", b'{"text": "a"}\n{"text": "\xe4"}\n{"text": "b"}', "line 2: broken UTF-8", ["a", "b"]),
     "half a character": ("a.jsonl", b'{"text": "\\ud83d"}\n{"text": "b"}', "line 1: broken UTF-8", ["b"]),
     "no JSON": ("a.jsonl", b'{"text": "a"}\n{"text"\n{"text": "b"}', "line 2: not JSON", ["a", "b"]),
+    "long number": (
+        "a.jsonl",
+        b'{"text": "a"}\n{"text": "b", "id": ' + b"1" * 6000 + b"}",
+        "line 2: a number of thousands of digits; mend it",
+        ["a"],
+    ),
     "deep JSON": ("a.jsonl", b"[" * 100_000 + b'\n{"text": "b"}', "line 1: not JSON", ["b"]),
     "no object": ("a.jsonl", b'["a"]\n{"text": "b"}', "line 1: a JSON list, not an object", ["b"]),
     "no string": ("a.jsonl", b'{"text": 3}\n{"text": "b"}', "line 1: 'text' is a int, not a string", ["b"]),
