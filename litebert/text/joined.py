@@ -29,7 +29,7 @@ LARGEST_SUM = 2.0**14
 UNKNOWN_PENALTY = 10.0
 """What SentencePiece takes off the lowest score for a character that has no piece."""
 NUM_CHARACTERS = 0x110000
-WITHIN_WORD = re.compile(f"{WORD_START}a([^{WORD_START}])a")
+TRIED = re.compile("a.a", re.DOTALL)
 """What becomes of a character between two letters that stays one character, though maybe another."""
 UNTRIED, ODD = 0, 255
 """Instead of costs, of characters that were not met yet, and of those that vanish, become spaces or are spelled out."""
@@ -53,11 +53,19 @@ class JoinedEncoder:
         self.begins_word = np.array([piece.startswith(WORD_START) for piece in pieces])
         self.is_exact = has_round_scores(processor)
         """Whether sentences may be joined at all."""
-        self.unknown_cost = UNKNOWN_PENALTY - min(list_scores(processor))
+        scores = list_scores(processor)
+        self.unknown_cost = UNKNOWN_PENALTY - min(scores)
+        self.known_costs = {
+            piece: round_up(-scores[index])
+            for index, piece in enumerate(pieces)
+            if len(piece) == 1 and not (processor.IsControl(index) or processor.IsUnused(index))
+        }
+        """Of pieces of one character."""
         self.most = int(LARGEST_SUM - self.unknown_cost)
         """What sentences that are joined may cost, with room for one more piece, of whatever score."""
         self.costs = np.full(NUM_CHARACTERS, UNTRIED, np.uint8)
         """By how much each character lowers a score at most."""
+        self.costs[ord(" ")] = self.cost_of(WORD_START)  # which alone may part words
 
     def weigh(self, joined: Joined) -> NDArray[np.int64]:
         """What each sentence costs; more than any may where it cannot be joined."""
@@ -66,27 +74,29 @@ class JoinedEncoder:
         if is_new.any():
             met = np.zeros(NUM_CHARACTERS, bool)
             met[joined.characters[is_new]] = True
-            for character in np.flatnonzero(met).tolist():
-                self.costs[character] = self.try_character(chr(character))
+            numbers = np.flatnonzero(met)
+            self.costs[numbers] = self.try_characters("".join(map(chr, numbers.tolist())))
             costs = self.costs[joined.characters]
         weights = np.add.reduceat(costs, joined.ends - np.diff(joined.ends, prepend=0), dtype=np.int64)
         weights[np.searchsorted(joined.ends, np.flatnonzero(costs == ODD), side="right")] = self.most + 1
         return weights
 
-    def try_character(self, character: str) -> int:
-        """Its cost, if it is a part of a word wherever it stands, or the space itself, which parts words."""
-        if character == " ":
-            return self.cost_of(WORD_START)
-        kept = WITHIN_WORD.fullmatch(self.processor.normalize(f"a{character}a"))
-        return self.cost_of(kept[1]) if kept else ODD
+    def try_characters(self, characters: str) -> list[int]:
+        """The cost of each that is a part of a word wherever it stands.
+
+        They are tried together, as words; where there are more words than characters, some of them part words.
+        """
+        words = self.processor.normalize(" ".join(f"a{character}a" for character in characters)).split(WORD_START)[1:]
+        if len(words) == len(characters):
+            return [self.cost_of(word[1]) if TRIED.fullmatch(word) else ODD for word in words]
+        if len(characters) == 1:
+            return [ODD]
+        middle = len(characters) // 2
+        return self.try_characters(characters[:middle]) + self.try_characters(characters[middle:])
 
     def cost_of(self, piece: str) -> int:
-        """Of one character, at least 1, rounded up."""
-        index = self.processor.PieceToId(piece)
-        is_never_used = self.processor.IsControl(index) or self.processor.IsUnused(index)
-        is_unknown = self.processor.IsUnknown(index) or is_never_used
-        cost = self.unknown_cost if is_unknown else -self.processor.GetScore(index)
-        return min(max(math.ceil(cost), 1), ODD)
+        """Of one character."""
+        return self.known_costs.get(piece, round_up(self.unknown_cost))
 
     def encode(
         self, joined: Joined, weights: NDArray[np.int64], token_type: "np.dtype[Any]"
@@ -112,6 +122,11 @@ class JoinedEncoder:
                 number = bisect_right(sums, before + self.most, number, odd)
                 yield joined.text[start : ends[number - 1] - 1].encode(errors="replace")
             number = odd + 1
+
+
+def round_up(cost: float) -> int:
+    """At least to 1, and to no more than there is room for."""
+    return min(max(math.ceil(cost), 1), ODD)
 
 
 def join_sentences(sentences: Sequence[str]) -> Joined:

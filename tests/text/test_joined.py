@@ -52,6 +52,13 @@ def test_odd_characters_are_found_and_others_are_not(make_folder: Callable[..., 
     assert (encoder.weigh(join_sentences(sentences)) <= encoder.most).tolist() == fits
 
 
+def test_characters_that_are_tried_together_cost_what_each_does(encoder: SentencePieceEngine) -> None:
+    tried = encoder.joined.try_characters
+    characters = "".join(map(chr, [*range(1, 0xD800), *range(0xE000, 0x10000), *range(0x1F000, 0x1F800)]))
+    assert tried(characters) == [cost for character in characters for cost in tried(character)]
+    assert len({*tried(characters)}) > 5
+
+
 def test_no_more_is_joined_than_adds_up_exactly(make_folder: Callable[..., Path]) -> None:
     encoder = open_vocabulary(make_folder("albert")).engine.joined
     unknown = next(chr(code) for code in range(0x4E00, 0x9FFF) if encoder.processor.encode(chr(code))[-1] == 1)
@@ -89,7 +96,7 @@ def test_where_marks_do_not_count_words_each_is_encoded_alone(
     make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = open_vocabulary(make_folder("albert")).engine
-    monkeypatch.setattr(JoinedEncoder, "try_character", lambda *_: 1)
+    monkeypatch.setattr(JoinedEncoder, "try_characters", lambda _, characters: [1] * len(characters))
     monkeypatch.setitem(encoder.__dict__, "joined", JoinedEncoder(encoder.processor, encoder.pieces))
     sentences = ["中文。", "a\u3000b", "字"]
     assert split_rows(*encoder.encode_unspaced(sentences)) == encode_alone(encoder, sentences)
