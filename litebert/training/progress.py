@@ -18,7 +18,7 @@ QUIET_SECONDS = 30
 
 QUESTIONS = {
     "sop": "sentence order",
-    "sop_document": "in whole documents",
+    "sop_document": "in ordinary windows",
     "sop_paragraph": "in paragraphs",
     "nsp": "next sentence",
 }
