@@ -19,7 +19,7 @@ QUIET_SECONDS = 30
 QUESTIONS = {
     "sop": "sentence order",
     "sop_document": "in ordinary windows",
-    "sop_paragraph": "in paragraphs",
+    "sop_paragraph": "within paragraphs",
     "nsp": "next sentence",
 }
 """What held-out pairs are asked, in words; sentence order also in windows of the other kind."""
