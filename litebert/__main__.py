@@ -135,8 +135,8 @@ def end_interrupted(name: str, is_terminated: bool, *, is_ours: bool) -> NoRetur
     """By SIGTERM, or by Ctrl-C."""
     if is_ours:
         interrupts.ignore()
-    told = "stopped by SIGTERM" if is_terminated else f"interrupted{AFTER_INTERRUPTION.get(name, '')}"
-    print(f"litebert: {told}", file=sys.stderr)
+    told = "stopped by SIGTERM" if is_terminated else "interrupted"
+    print(f"litebert: {told}{AFTER_INTERRUPTION.get(name, '')}", file=sys.stderr)
     code = 143 if is_terminated else 130
     if is_ours:
         interrupts.leave(code)

@@ -177,6 +177,8 @@ def replace_file(path: str | Path) -> Iterator[BinaryIO]:
     # The name is ours alone, also among machines that share the folder.
     temporary = folder / f".{Path(path).name}.{uuid.uuid4().hex}.tmp"
     with explain(path, "written"):
+        is_special = not is_url(path) and local_path(path).exists() and not local_path(path).is_file()
+        require(not is_special or local_path(path).is_dir(), f"{path} is a device or the like, not a file; name a file")
         folder.mkdir(parents=True, exist_ok=True)
         file = temporary.open("xb")
     try:
@@ -229,6 +231,11 @@ def fetch(path: str | Path, *, anew: bool = False) -> Path:
     return copy
 
 
+def require_suffix(path: str | Path, suffix: str) -> None:
+    """Before a file is replaced that may be something else."""
+    require(Path(path).suffix.lower() == suffix, f"{path} does not end in {suffix}; give a name that does")
+
+
 def is_name(path: str | Path) -> bool:
     """Whether a file can be named so: not with the character 0, nor with half a character."""
     try:
@@ -258,13 +265,14 @@ def explain(path: str | Path, deed: str) -> Iterator[None]:
         raise UserError(f"{path} does not exist; correct the path") from None
     except PermissionError:
         raise UserError(f"{path} cannot be {deed}: you have no permission; ask its owner for it") from None
-    except (IsADirectoryError, NotADirectoryError, FileExistsError) as error:
-        wanted = "is a folder; name a file" if isinstance(error, IsADirectoryError) else "lies in a file, not a folder"
-        raise UserError(f"{path} cannot be {deed}: it {wanted}") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} cannot be {deed}: it is a folder; name a file") from None
+    except (NotADirectoryError, FileExistsError):
+        raise UserError(f"{path} cannot be {deed}: it lies in a file, not a folder; correct the path") from None
     except ImportError as error:
         raise UserError(f"{path} cannot be {deed}: its protocol needs another package ({error})") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be {deed} ({error.strerror or error})") from None
+        raise UserError(f"{path} cannot be {deed} ({error.strerror or error}); choose another path") from None
     except Exception as error:  # behind a URL, every protocol has errors of its own
         if not is_url(path):
             raise

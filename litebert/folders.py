@@ -6,7 +6,7 @@ from typing import Literal
 
 from litebert.config import require
 
-Kind = Literal["run", "model", "corpus", "vocabulary"]
+Kind = Literal["run", "study", "model", "corpus", "vocabulary"]
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 GOOGLE_CONFIGS = ("albert_config.json", "bert_config.json")
@@ -20,7 +20,8 @@ VOCABULARY_FILES = (
     "added_tokens.json",
 )
 MARKS: dict[Kind, re.Pattern[str]] = {
-    "run": re.compile(r"checkpoints|environment\.json"),
+    "run": re.compile(r"checkpoints|environment\.json|seed-\d+"),
+    "study": re.compile(r"plan\.json"),
     "model": re.compile(rf"({'|'.join(map(re.escape, WEIGHTS))})(\.index\.json)?"),
     "corpus": INDEX_NAME,
     "vocabulary": re.compile("|".join(map(re.escape, VOCABULARY_FILES))),

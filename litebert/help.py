@@ -1,5 +1,6 @@
 """What a command says of itself in a terminal: its docstring, and its options from its dataclass."""
 
+import itertools
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -17,11 +18,16 @@ def describe(name: str, docstring: str, options: Sequence[Option]) -> str:
     needed = [show_kind(option) for option in options if option.default is None]
     given = [option.name for option in options if option.is_positional and option.default is not None]
     parts = [" ".join(["usage: litebert", name, *needed, *(f"[{name}]" for name in given), "[options]"])]
-    parts += ["", docstring.strip()]
+    parts += itertools.chain.from_iterable(map(describe_paragraph, docstring.strip().split("\n\n")))
     for group in dict.fromkeys(["", *(option.group for option in options)]):
         parts += ["", *(wrap(group, 0) if group else [])]
         parts += [line for option in options if option.group == group for line in describe_option(option)]
     return "\n".join(parts)
+
+
+def describe_paragraph(text: str) -> list[str]:
+    """Examples stay as they are: a command is to be copied whole."""
+    return ["", *(text.splitlines() if text.startswith("Example") else wrap(" ".join(text.split()), 0))]
 
 
 def describe_option(option: Option) -> Iterator[str]:

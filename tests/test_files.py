@@ -243,3 +243,11 @@ def test_missing_permission_is_said_in_a_sentence() -> None:
 def test_a_defect_of_ours_is_not_blamed_on_a_local_file() -> None:
     with pytest.raises(ZeroDivisionError), explain("a.txt", "read"):
         raise ZeroDivisionError
+
+
+@pytest.mark.skipif(not Path("/dev/null").exists(), reason="no device is here")
+def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/null")
+    with pytest.raises(UserError, match="link is a device or the like, not a file; name a file"):
+        write_file(tmp_path / "link", b"content")
+    assert (tmp_path / "link").is_symlink() and not list(tmp_path.glob(".*"))

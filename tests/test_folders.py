@@ -13,6 +13,8 @@ from litebert.folders import Kind, find_google_config, require_place
     [
         ("checkpoints", "run"),
         ("environment.json", "run"),
+        ("seed-0", "run"),
+        ("plan.json", "study"),
         ("model.safetensors", "model"),
         ("pytorch_model.bin", "model"),
         ("model.safetensors.index.json", "model"),

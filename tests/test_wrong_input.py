@@ -34,7 +34,7 @@ COMMANDS = [
     "predict --model BAD --text x",
     "pretrain --corpus BAD --run out --steps 1",
     "pretrain --corpus demo/corpus --init BAD --run out --steps 1",
-    "report BAD --out out",
+    "report BAD --out out.html",
     "score --task sst2 --gold BAD --predictions predictions.json",
     "score --task squad2 --gold squad/dev-v2.0.json --predictions BAD",
     "study dropout --corpus BAD --steps 1 --out out",

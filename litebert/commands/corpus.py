@@ -86,7 +86,10 @@ def begin(arguments: list[str]) -> None:
 
 def run(options: Options) -> None:
     from litebert.config import check_seed, require
+    from litebert.files import require_suffix
 
+    if options.html is not None:
+        require_suffix(options.html, ".html")
     require(0 <= options.show <= MOST_SHOWN, f"--show is {options.show}; give from 1 to {MOST_SHOWN:,} samples")
     check_seed(options.seed)
     if options.json:

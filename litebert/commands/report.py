@@ -25,12 +25,13 @@ class Options:
 
 def run(options: Options) -> None:
     from litebert.config import require
-    from litebert.files import write_file
+    from litebert.files import require_suffix, write_file
     from litebert.studies.report import make_report
 
     require(options.folders, "FOLDER is missing; name the folder of a study or a run")
     for folder in options.folders:
         require(folder.is_dir(), f"{folder} is no folder; name that of a study or a run")
+    require_suffix(options.out, ".html")
     page = make_report(options.folders, options.title).encode()
     write_file(options.out, page)
     print(f"{options.out}: {len(page) / 1e3:,.0f} kB, complete in itself; open it in a browser")

@@ -46,6 +46,7 @@ def run(options: Options) -> None:
     import sys
 
     from litebert.config import nearest, require
+    from litebert.folders import require_place
     from litebert.studies.catalogue import STUDIES
     from litebert.studies.run import StoppedError, carry_out
     from litebert.training.environment import name_command
@@ -61,6 +62,7 @@ def run(options: Options) -> None:
         options.settings.minutes is None,
         f"--minutes is {options.settings.minutes}; say with --budget how long all may take",
     )
+    require_place(options.out, "--out")
     study = STUDIES[options.name]
     with join_ranks() as ranks:
         try:

@@ -203,6 +203,7 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
     config, schedule, asked = prepared.config, prepared.schedule, prepared.asked
     questions = len(prepared.samples) // asked.question.num_choices
     trained = sum(parameter.numel() for parameter in asked.model.parameters() if parameter.requires_grad)
+    epochs = schedule.steps * config.num_examples / questions
     described = {
         "task": f"{config.task}: {asked.question.kind.replace('_', ' ')}"
         + (f" of {len(asked.question.labels)}" if asked.question.labels else ""),
@@ -210,8 +211,7 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
         "head": prepared.head,
         "data": f"{questions:,} to learn from, "
         + ", ".join(f"{len(split.examples):,} in {split.name}" for split in prepared.dev),
-        "steps": f"{schedule.steps:,} of {config.num_examples}: {schedule.steps * config.num_examples / questions:.2g} "
-        f"epochs; length {config.limits.length}",
+        "steps": f"{schedule.steps:,} of {config.num_examples}: {epochs:,.3g} epochs; length {config.limits.length}",
         "rate": f"{schedule.learning_rate:.3g} after {schedule.warmup_steps:,} steps of warm-up, by {config.recipe}",
     }
     if prepared.balance:

@@ -25,13 +25,13 @@ def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config
     stored = run / "config.json"
     has_begun = stored.exists()
     ranks.agree_on(int(has_begun), "a config.json, 0 or 1,")  # none writes before all have looked
+    require_place(run, "--run", "run")
     found = [name for name in ("checkpoints", "model", "scores.json") if (run / name).exists()]
     require(
         has_begun or not found,
         f"{run} has {' and '.join(found)} but no config.json, so it is no run; restore it, or start a new --run",
     )
     if not has_begun:
-        require_place(run, "--run", "run")
         return None
     require(mark in read_json(stored), f"{run} is a run of another kind; start a new --run")
     return read_config(kind, stored)

@@ -265,7 +265,11 @@ AFTERWARDS = "atexit.register(lambda: signal.raise_signal({}))"
     [
         (MISTAKEN.format("signal.SIGINT", "ImportError"), 130, TOLD),
         (MISTAKEN.format("signal.SIGINT", "BrokenPipeError"), 130, TOLD),
-        (MISTAKEN.format("signal.SIGTERM", "ImportError"), 143, "litebert: stopped by SIGTERM\n"),
+        (
+            MISTAKEN.format("signal.SIGTERM", "ImportError"),
+            143,
+            "litebert: stopped by SIGTERM; the same command begins anew\n",
+        ),
         (MISTAKEN.format("signal.SIGINT", "litebert.__main__.UserError"), 2, "litebert: numpy\n"),
         (AFTERWARDS.format("signal.SIGINT"), 0, ""),
         (AFTERWARDS.format("signal.SIGTERM"), 0, ""),
@@ -319,6 +323,10 @@ def test_what_is_something_else_is_left_alone(
         ("vocab books --size 100 --overwrite --out demo/albert", "demo/albert is the folder of a run"),
         ("pretrain --corpus demo/corpus --run demo/corpus --steps 1", "demo/corpus is the folder of a corpus"),
         ("pretrain --corpus demo/corpus --run demo/vocab --steps 1", "demo/vocab is the folder of a vocabulary"),
+        (f"pretrain --corpus demo/corpus --run {model} --steps 1", f"{model} is the folder of a model"),
+        ("study sharing --corpus demo/corpus --out demo/albert", "demo/albert is the folder of a run"),
+        ("report demo/albert --out demo/albert/metrics.jsonl", "metrics.jsonl does not end in .html; give a name"),
+        ("corpus demo/corpus --html demo/corpus/index.json", "index.json does not end in .html; give a name"),
         (f"finetune --data reviews --first review --label stars --init {model} --run demo/albert --steps 1",
          "demo/albert is a run of another kind; start a new --run"),
         ("inspect demo/albert", "this is a run's folder: name demo/albert/model"),

@@ -75,7 +75,7 @@ def test_the_config_of_a_run_is_accepted_for_another(capsys: Printed, corpus: Pa
         (["--length", "1024"], "length is 1024; the model has 512 positions"),
         (["--depths", "1", "2@0.5"], "it must end at 3"),
         (["--encoder", "num_layer=3"], "an encoder has no 'num_layer' (did you mean 'num_layers'?)"),
-        (["--init", "nowhere"], "nowhere is not a folder"),
+        (["--init", "nowhere"], "nowhere does not exist"),
         (["--parallel", "fsdp"], "fsdp spreads a model over several processes"),
         (["--corpus", "nowhere"], "nowhere"),
         (["--preset", "albert-nanno"], "there is no preset 'albert-nanno'"),
