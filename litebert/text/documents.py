@@ -109,7 +109,8 @@ class Reader:
                     num_documents += 1
                     yield record
         except DAMAGE as error:
-            self._refuse(source, Bad(f"after {num_documents} documents", f"{error}; mend or fetch it again"))
+            place = next(iter(getattr(error, "__notes__", ())), f"after {num_documents} documents")
+            self._refuse(source, Bad(place, f"{error}; mend or fetch it again"))
         except (UserError, MemoryError):
             raise
         except Exception as error:  # behind a URL, every protocol has errors of its own

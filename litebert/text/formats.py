@@ -143,7 +143,7 @@ def split_documents(text: str) -> list[str]:
 def split_file(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
     """The parts of a file between separators, which are line ends."""
     pending: list[bytes] = []
-    for chunk in read_chunks(file):
+    for chunk in count_lines(read_chunks(file)):
         first, *others = chunk.split(separator)
         pending.append(first)
         if others:
@@ -154,6 +154,18 @@ def split_file(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
             missing = "line end" if separator == b"\n" else "blank line"
             raise EndlessDocumentError(f"no {missing} in {LARGEST_DOCUMENT >> 20} MiB")
     yield b"".join(pending)
+
+
+def count_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same; where a file is damaged, the error has a note of the line that could be read last."""
+    line = 1
+    try:
+        for chunk in chunks:
+            yield chunk
+            line += chunk.count(b"\n")
+    except DAMAGE as error:
+        error.add_note(f"line {line}")
+        raise
 
 
 def read_chunks(file: BinaryIO) -> Iterator[bytes]:

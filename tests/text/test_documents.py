@@ -226,9 +226,9 @@ BAD: dict[str, tuple[str, bytes, str, list[str]]] = {
     "empty": ("a.txt", b"", "from start to end: no text; leave it out", []),
     "blank": ("a.jsonl", b'\n{"text": " "}\n', "from start to end: no text", []),
     "empty archive": ("a.txt.gz", gzip.compress(b""), "from start to end: no text", []),
-    "no gz": ("a.txt.gz", b"plain text", "after 0 documents: Not a gzipped file", []),
-    "no xz": ("a.txt.xz", b"plain text", "after 0 documents: .*; mend or fetch it again", []),
-    "no zst": ("a.txt.zst", b"plain text", "after 0 documents: .*; mend or fetch it again", []),
+    "no gz": ("a.txt.gz", b"plain text", "line 1: Not a gzipped file", []),
+    "no xz": ("a.txt.xz", b"plain text", "line 1: .*; mend or fetch it again", []),
+    "no zst": ("a.txt.zst", b"plain text", "line 1: .*; mend or fetch it again", []),
 }
 
 
@@ -266,12 +266,14 @@ def test_documents_before_the_damage_of_an_archive_are_kept(tmp_path: Path, comp
     archive = COMPRESSORS[compression](as_text(texts))
     write(tmp_path, f"a.txt{compression}", archive[: len(archive) // 2])
     write(tmp_path, "b.txt", b"the next file")
-    with pytest.raises(UserError, match=rf"a.txt{compression}, after \d\d+ documents: .*end"):
+    with pytest.raises(UserError, match=rf"a.txt{compression}, line \d\d+: .*end") as told:
         read(tmp_path)
     reader = Reader(ReadConfig(skip_bad=True))
     kept, after = (list(reader.read(source)) for source in find_sources([tmp_path]))
     assert kept == texts[: len(kept)] and len(texts) // 4 < len(kept) < len(texts)
     assert after == ["the next file"] and reader.skipped == 1
+    line = int(str(told.value).partition("line ")[2].partition(":")[0])
+    assert 0 <= line - 2 * len(kept) <= 3, "a document is a line and a blank one"
 
 
 def test_the_first_few_reasons_are_kept_and_all_counted(tmp_path: Path) -> None:
