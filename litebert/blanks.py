@@ -1,5 +1,6 @@
 """The blanks of a text, filled in by a model's masked-token head."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -25,9 +26,10 @@ def fill_blanks(model: Model, vocabulary: Vocabulary, token_ids: list[int], top:
     """Each mask of a text, which is given as ids without [CLS] and [SEP], is seen with the others still hidden."""
     marked = vocabulary.add_special(token_ids)
     places = [place for place, token in enumerate(marked) if token == vocabulary.special.mask]
+    batch = replace(Batch.pack([marked]), predicted_positions_P=torch.tensor(places))
     with torch.inference_mode():
-        logits_TV = model(Batch.pack([marked])).logits["masked_token"][:, : vocabulary.size]
-    best = require_numbers(logits_TV[places]).softmax(dim=-1).topk(min(top, vocabulary.size))
+        logits_PV = model(batch).logits["masked_token"][:, : vocabulary.size]
+    best = require_numbers(logits_PV).softmax(dim=-1).topk(min(top, vocabulary.size))
     candidates = [
         [Candidate(vocabulary.piece(token), share) for share, token in zip(*row, strict=True)]
         for row in zip(best.values.tolist(), best.indices.tolist(), strict=True)

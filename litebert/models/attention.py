@@ -38,7 +38,7 @@ def attend_from(
     num_heads: int,
     dropout: float = 0.0,
 ) -> Tensor:
-    """The same for some tokens alone, whose queries lie end to end, as many of each sequence as `counts` says."""
+    """Attention for some of the tokens alone: their queries lie end to end, `counts` of each sequence."""
     counts_left = iter(counts)
     runs = [tuple(itertools.islice(counts_left, len(list(run)))) for _, run in itertools.groupby(lengths)]
     parts = torch.split(queries_RD, list(map(sum, runs)))

@@ -158,7 +158,7 @@ class Encoded:
     """On request: for every depth, each sequence's attention probabilities, [heads, length, length]."""
 
     def restore(self, order: list[int], tokens_T: Tensor) -> "Encoded":
-        """The same for the batch that `Batch.reorder` was given."""
+        """Everything in the order of the batch that `Batch.reorder` was given."""
         places_T = torch.argsort(tokens_T)
         places_B = sorted(range(len(order)), key=order.__getitem__)
         return Encoded(

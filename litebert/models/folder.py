@@ -24,10 +24,10 @@ from litebert.models import tensorflow
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import POOLED_KINDS, HeadConfig, Model, make_head, make_pooler
 from litebert.models.hub_config import (
+    check_one_classifier,
     choose_family,
     find_family,
     logger,
-    one_classifier,
     read_encoder_config,
     read_head_configs,
     warn_of_dropout,
@@ -55,13 +55,9 @@ def read_model(path: str | Path, heads: Iterable[HeadConfig] | None = None, **ch
 def complete_model(
     path: str | Path, heads: Iterable[HeadConfig] | None = None, **changes: Any
 ) -> tuple[Model, list[str]]:
-    """The same without a word, and which of its parts were made new."""
+    """Opens a folder as `read_model` does, and returns the names of the parts that were made new instead of warning."""
     stored = read_stored(Path(path))
-    family = find_family(stored.config, stored.tensors)
-    config = override(read_encoder_config(stored.config, family, by_google=stored.by_google), changes)
-    warn_of_traps(family, config)
-    tensors = tidy(stored, family, config)
-    held = read_head_configs(stored.config, family, tensors)
+    family, config, tensors, held = understand(stored, changes)
     wanted = held if heads is None else list(heads)
 
     model = make_skeleton(config, held, pooler=has_pooler(tensors))
@@ -72,15 +68,30 @@ def complete_model(
         model = make_skeleton(config, wanted, pooler="pooler.weight" in state)
         made = make_missing(model, held, state)
     new = {f"{part}.{name}": tensor for part, module in made.items() for name, tensor in module.state_dict().items()}
-    model.load_state_dict({name: (new if name in new else state)[name] for name in model.state_dict()}, assign=True)
+    merged = state | new
+    model.load_state_dict({name: merged[name] for name in model.state_dict()}, assign=True)
     return model.eval(), list(made)
+
+
+def understand(
+    stored: "Stored", changes: Mapping[str, Any]
+) -> tuple[Family, EncoderConfig, dict[str, Tensor], list[HeadConfig]]:
+    """Whose folder it is, its encoder, its tensors and its heads; an error about any of them names the folder."""
+    try:
+        family = find_family(stored.config, stored.tensors)
+        config = override(read_encoder_config(stored.config, family, by_google=stored.by_google), changes)
+        warn_of_traps(stored.path, family, config)
+        tensors = tidy(stored, family, config)
+        return family, config, tensors, read_head_configs(stored.config, family, tensors)
+    except UserError as error:
+        raise UserError(f"{stored.path} cannot be opened: {error}") from None
 
 
 def write_model(model: Model, path: str | Path) -> None:
     """Writes a folder that `AutoModel.from_pretrained` opens; files already there are replaced whole or not at all."""
     family = choose_family(model)
     if family != "litebert":
-        one_classifier(model.head_configs)
+        check_one_classifier(model.head_configs)
     warn_of_dropout(family, model.config)
     content = write_config(model, family)
     names = name_tensors(family, model.config, model.state_dict(), content.get("inner_group_num", 1))
@@ -201,23 +212,23 @@ def tidy(stored: Stored, family: Family, config: EncoderConfig) -> dict[str, Ten
         if name.split(".")[0] in ("embeddings", "encoder", "pooler"):
             name = f"{family}.{name}"
         if not name.endswith(BUFFERS):
-            require(tensor.is_floating_point(), f"{stored.path}: {name} is {tensor.dtype}; only plain floats are read")
+            require(tensor.is_floating_point(), f"{name} is {tensor.dtype}; only plain floats are read")
             tensors[name] = tensor.float()
     for copy, original in TIED.items():
         if (copied := tensors.pop(copy, None)) is not None:
             same = original not in tensors or torch.equal(copied, tensors[original])
-            require(same, f"{stored.path}: {copy} differs from {original}; LiteBERT's masked-token head ties the two")
+            require(same, f"{copy} differs from {original}; LiteBERT's masked-token head ties the two")
     if family == "albert" and not config.projection:
-        drop_identity(stored.path, tensors)
+        drop_identity(tensors)
     return tensors
 
 
-def drop_identity(path: Path, tensors: dict[str, Tensor]) -> None:
+def drop_identity(tensors: dict[str, Tensor]) -> None:
     """Takes out the projection that `write_model` put in; training in transformers may have moved it since."""
     weight, bias = (tensors.pop(f"{PROJECTION}.{leaf}", None) for leaf in ("weight", "bias"))
     if weight is not None and bias is not None:
         unmoved = torch.equal(weight, torch.eye(len(weight))) and not bias.any()
-        require(unmoved, f"{path}: {PROJECTION} is no identity; open it with projection=True")
+        require(unmoved, f"{PROJECTION} is no identity; open it with projection=True")
 
 
 def has_pooler(tensors: Mapping[str, Tensor]) -> bool:

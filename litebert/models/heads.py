@@ -51,6 +51,8 @@ POOLED_KINDS: frozenset[HeadKind] = frozenset({"pair", "classes", "choice"})
 TOKEN_KINDS: frozenset[HeadKind] = frozenset({"token_classes", "span", "answerable_span"})
 """The heads that read every token."""
 PRETRAINING = (HeadConfig(kind="masked_token"), HeadConfig(kind="pair"))
+FORBIDDEN = -1e30
+"""The logit of an answer where none may lie."""
 
 
 class Features(NamedTuple):
@@ -181,9 +183,6 @@ class AnswerableSpanHead(nn.Module):
         return self.answer(self.answer_dropout(torch.tanh(self.answer_transform(both_BX)))).squeeze(-1)
 
 
-FORBIDDEN = -1e30
-
-
 def make_head(config: EncoderConfig, head: HeadConfig) -> nn.Module:
     """A head with initialised weights."""
     made: nn.Module
@@ -251,7 +250,10 @@ class Model(nn.Module):
         self.pooler = make_pooler(config) if pooler else None
         self.heads = nn.ModuleDict({kind: make_head(config, head) for kind, head in self.head_configs.items()})
         unfed = [] if pooler else [kind for kind in self.head_configs if kind in POOLED_KINDS]
-        require(not unfed, f"the heads {', '.join(unfed)} read the pooled first token, but the model has no pooler")
+        require(
+            not unfed,
+            f"the heads {', '.join(unfed)} read the pooled first token, but the model has no pooler; give it one",
+        )
 
     def encode(self, batch: Batch) -> Features:
         """What every head needs, for those who call heads one by one; the last layer runs for what they read alone."""
@@ -297,6 +299,12 @@ class Model(nn.Module):
         """Takes a packed batch, or what transformers' tokenizers make: `input_ids, attention_mask, token_type_ids`."""
         given = input_ids if batch is None else batch
         require(given is not None, "the model is given no tokens; call it with a Batch, or with input_ids")
+        require(batch is None or input_ids is None, "the model is given tokens twice; call it with one of the two")
+        besides = attention_mask is not None or token_type_ids is not None
+        require(
+            isinstance(given, Tensor) or not besides,
+            "a Batch holds its lengths and segments itself; leave out attention_mask and token_type_ids",
+        )
         width = given.shape[1] if isinstance(given, Tensor) else None
         batch = Batch.from_padded(given, attention_mask, token_type_ids) if isinstance(given, Tensor) else given
         assert batch is not None

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from torch import Tensor
@@ -93,7 +94,7 @@ def choose_family(model: Model) -> Family:
 def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google: bool) -> EncoderConfig:
     """The encoder's numbers; `by_google` if the config lay beside a TensorFlow checkpoint."""
     check_types(content, TYPES)
-    check_types(content.get("litebert") or {}, OWN_TYPES, "the litebert of config.json")
+    check_types(content.get("litebert") or {}, OWN_TYPES, "the litebert in config.json")
     if family == "litebert":
         return from_dict(EncoderConfig, (content.get("litebert") or {}).get("encoder", {}))
     check_content(content)
@@ -171,7 +172,9 @@ def name_sharing(num_hidden_layers: int, num_hidden_groups: int, inner_group_num
 def read_head_configs(content: Mapping[str, Any], family: Family, tensors: Mapping[str, Tensor]) -> list[HeadConfig]:
     """The heads a folder holds, by its tensors; their class counts by the tensors' shapes."""
     if family == "litebert":
-        return [from_dict(HeadConfig, head) for head in (content.get("litebert") or {}).get("heads", [])]
+        own = (content.get("litebert") or {}).get("heads") or []
+        require(all(isinstance(head, dict) for head in own), f"config.json says heads {own!r:.60}; each is an object")
+        return [from_dict(HeadConfig, head) for head in own]
     architecture = str(next(iter(content.get("architectures") or []), ""))
     dropout = content.get("classifier_dropout_prob", content.get("classifier_dropout"))
     if dropout is None:
@@ -255,7 +258,7 @@ def write_labels(heads: Mapping[HeadKind, HeadConfig]) -> dict[str, Any]:
     return content
 
 
-def warn_of_traps(family: Family, config: EncoderConfig) -> None:
+def warn_of_traps(path: Path, family: Family, config: EncoderConfig) -> None:
     """Says where a folder's own word is known to mislead. Nothing is changed: overrides are the user's to give."""
     if family != "albert":
         return
@@ -263,13 +266,15 @@ def warn_of_traps(family: Family, config: EncoderConfig) -> None:
     released = shape in [(12, 768, 128, 30000), (24, 1024, 128, 30000), (24, 2048, 128, 30000), (12, 4096, 128, 30000)]
     if released and config.activation == "gelu_erf":
         logger.warning(
-            "config.json says hidden_act 'gelu', the erf form, as the hub's version 1 folders do, but Google trained "
-            "with the tanh form; if these are Google's weights, open them with activation='gelu_tanh'"
+            "%s: config.json says hidden_act 'gelu', the erf form, as the hub's version 1 folders do, but Google "
+            "trained with the tanh form; if these are Google's weights, open them with activation='gelu_tanh'",
+            path,
         )
     if shape[1:3] == (2048, 128) and config.num_layers == 24:
         logger.warning(
-            "ALBERT-xlarge's head count is uncertain: the hub's config.json says 16, the one in Google's archive 32, "
-            "and no tensor's shape depends on it; using %d, and if scores are low, open it with num_heads=%d",
+            "%s: ALBERT-xlarge's head count is uncertain: the hub's config.json says 16, the one in Google's archive "
+            "32, and no tensor's shape depends on it; using %d, and if scores are low, open it with num_heads=%d",
+            path,
             config.num_heads,
             16 if config.num_heads == 32 else 32,
         )
@@ -284,7 +289,7 @@ def warn_of_dropout(family: Family, config: EncoderConfig) -> None:
         )
 
 
-def one_classifier(heads: Iterable[HeadKind]) -> None:
+def check_one_classifier(heads: Iterable[HeadKind]) -> None:
     """Three kinds of head are called `classifier` in a folder, so it can hold only one of them."""
     clash = [kind for kind in heads if kind in ("classes", "choice", "token_classes")]
     require(len(clash) <= 1, f"a model folder can hold only one of the heads {', '.join(clash)}; remove the others")

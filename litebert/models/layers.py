@@ -98,7 +98,7 @@ class Attention(nn.Module):
         reading: Reading,
         packs: Packs | None = None,
     ) -> Tensor:
-        """The same for some tokens alone, `read_RD` of all; keys and values are still those of all."""
+        """Attention for the tokens that are read alone, `read_RD`, over the keys and values of all."""
         sizes = [hidden_TD.shape[1], 2 * hidden_TD.shape[1]]
         if is_bare(self.query_key_value):
             query_weight, weight = self.split_weight(sizes, by_columns=packs is not None)

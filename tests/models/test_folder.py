@@ -481,11 +481,12 @@ def edit_config(folder: Path, **changes: Any) -> None:
         ({"hidden_act": ["gelu"]}, "hidden_act"),
         ({"hidden_act": []}, r"hidden_act \[\]; it must be a text"),
         ({"architectures": True}, "architectures True; it must be a list"),
-        ({"litebert": {"sharing": 5}}, "the litebert of config.json says sharing 5; it must be a text"),
+        ({"litebert": {"sharing": 5}}, "the litebert in config.json says sharing 5; it must be a text"),
         ({"num_hidden_layers": 10**30}, "num_hidden_layers is 10+; it must be at most 4,096"),
         ({"inner_group_num": 10**7}, "inner_group_num is 10+; it must be at most 4,096"),
         ({"model_type": "litebert", "litebert": True}, "litebert True; it must be an object"),
         ({"model_type": "litebert", "litebert": {"encoder": {}, "heads": 5}}, "heads 5; it must be a list"),
+        ({"model_type": "litebert", "litebert": {"heads": ["pair"]}}, r"heads \['pair'\]; each is an object"),
         ({"hidden_dropout_prob": "0.1"}, "hidden_dropout is '0.1'"),
         ({"classifier_dropout_prob": "0.1"}, "HeadConfig.dropout is '0.1'"),
     ],
@@ -493,8 +494,9 @@ def edit_config(folder: Path, **changes: Any) -> None:
 def test_a_config_that_cannot_be_meant_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     write_model(make_model(ALBERT, *PRETRAINING), tmp_path)
     edit_config(tmp_path, **changes)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=said) as refused:
         read_model(tmp_path)
+    assert str(tmp_path) in str(refused.value)
 
 
 @pytest.mark.parametrize("files", [["a"], "a", None, {"a": 5}])

@@ -82,6 +82,17 @@ def test_two_heads_of_one_kind_are_refused() -> None:
         Model(CONFIG, [HeadConfig(kind="classes"), HeadConfig(kind="classes", num_classes=3)])
 
 
+def test_tokens_given_twice_are_refused() -> None:
+    model, batch = Model(CONFIG), Batch.pack([[1, 2]])
+    ids = torch.tensor([[1, 2]])
+    with pytest.raises(UserError, match="tokens twice"):
+        model(batch, input_ids=ids)
+    with pytest.raises(UserError, match="leave out attention_mask"):
+        model(batch, torch.ones_like(ids))
+    with pytest.raises(UserError, match="leave out attention_mask"):
+        model(batch, token_type_ids=ids)
+
+
 def test_a_model_without_a_pooler_refuses_heads_that_need_it() -> None:
     with pytest.raises(UserError, match="the heads classes read the pooled first token"):
         Model(CONFIG, [HeadConfig(kind="classes")], pooler=False)
