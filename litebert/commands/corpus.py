@@ -202,11 +202,14 @@ def make_pairs(options: Options, length: int) -> "PairConfig":
 
 
 def describe_epoch(pairs: "Pairs") -> dict[str, Any]:
+    """Tokens that give way to a random segment are not shown in this epoch, unless as a random segment elsewhere."""
+    own, random = pairs.shown_shares()
     return {
         "length": pairs.config.length,
         "sequences": len(pairs),
         "of two segments": f"{pairs.paired_share():.1%}",
-        "tokens shown": f"{pairs.shown_share():.1%}",
+        "tokens shown": f"{own:.1%}",
+        **({"and in random segments": f"{random:.1%}"} if random else {}),
     }
 
 

@@ -218,7 +218,8 @@ class Loader:
     def draw_segments(self, positions_B: Integers) -> tuple[Segments, Keys]:
         """Where the tokens of each position's sequence lie, in the shards of all corpora, and its key."""
         shards_2B, begins_2B, lengths_2B = np.empty((3, 2, len(positions_B)), np.int64)
-        drawn = Segments(shards_2B, begins_2B, lengths_2B, labels_B=np.empty_like(positions_B))
+        labels_B, kinds_B = np.empty((2, len(positions_B)), np.int64)
+        drawn = Segments(shards_2B, begins_2B, lengths_2B, labels_B, kinds_B)
         keys_B = np.empty(len(positions_B), np.uint64)
         for source, chosen, epochs, windows in self.find_windows(positions_B):
             keys_B[chosen] = make_keys(self.seed, source, epochs, windows)

@@ -7,8 +7,8 @@ swapped, or the second gives way to one of another document (BERT). Nothing but 
 
 Two fidelities. `paper`: windows hold as many whole sentences as fit, packed from the front of some documents and from
 the end of others, so that neither cuts nor lengths betray the order; a tenth of the sequences are shorter, drawn one by
-one; a random segment is as long as the one it takes the place of, as nearly as sentences allow; a document of one
-sentence is learned from without a pair label. `google`: a window is filled until it is too long and then cut; lengths
+one; a random segment is such that only its text tells it (`partners.py`); a document of one sentence is learned from
+without a pair label. `google`: a window is filled until it is too long and then cut; lengths
 are drawn for a document; a random segment is as long as fits; and a window of a single sentence always gets a random
 partner, labelled 1.
 """
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from litebert.batch import NO_LABEL
 from litebert.config import check_fields, require
 from litebert.corpus.draws import Integers, Keys, below, coin_flips, make_keys, uniform
+from litebert.corpus.partners import Wanted, draw_partners, fill_rooms
 from litebert.corpus.shards import Corpus, Shard
 
 Objective = Literal["sop", "nsp", "three-way", "none"]
@@ -42,12 +43,10 @@ SHORTEST = 8
 LONGEST = 1 << 16
 """No window has as many sentences as their type can count."""
 NUM_SAMPLED = 100_000
-NUM_STARTS = 64
-"""Sentences of a document that a random segment may begin with; the one that gives the length wanted is taken."""
 
 # What a draw is for: draws of one key for different purposes are unrelated.
-IS_SHORT, SHORT_LENGTH, SHORT_START, DIRECTION, KIND, SPLIT, PARTNER, PARTNER_START = range(8)
-ODD_TOKEN, CUT_FIRST, CUT_SECOND = range(8, 11)
+IS_SHORT, SHORT_LENGTH, SHORT_START, DIRECTION, KIND, SPLIT = range(6)
+ODD_TOKEN, CUT_FIRST, CUT_SECOND = range(8, 11)  # others are in partners.py
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +85,10 @@ class PairConfig:
     def has_pairs(self) -> bool:
         return self.objective != "none"
 
+    def unit_ends(self, shard: Shard) -> NDArray[np.uint32]:
+        """Where what windows may not cross ends, in sentences of a shard."""
+        return shard.document_ends if self.windows == "document" else shard.paragraph_ends
+
     @property
     def num_pair_classes(self) -> int:
         return len(KINDS.get(self.objective, ()))
@@ -98,6 +101,8 @@ class Segments(NamedTuple):
     begins_2B: Integers
     lengths_2B: Integers
     labels_B: Integers
+    kinds_B: Integers
+    """What became of each window."""
 
 
 class Windows(NamedTuple):
@@ -147,12 +152,15 @@ class Pairs:
             np.stack(pair) for pair in ((shards_B, shards_B), (begins_B, middles_B), (middles_B, ends_B))
         )
         random = np.flatnonzero(kinds_B == RANDOM)
-        owns = self.find_documents(shards_B[random], firsts_B[random])
-        for place, own in zip(random.tolist(), owns.tolist(), strict=True):
-            room = int(budgets_B[place] - ends_2B[0, place] + begins_2B[0, place])
-            wanted = int(ends_2B[1, place] - begins_2B[1, place])
-            partner = self.draw_partner(own, wanted, room, keys_B[place : place + 1])
-            shards_2B[1, place], begins_2B[1, place], ends_2B[1, place] = partner
+        lengths_2R = ends_2B[:, random] - begins_2B[:, random]
+        wanted = Wanted(
+            documents_R=self.find_documents(shards_B[random], firsts_B[random]),
+            num_sentences_R=(sizes_B - splits_B)[random],
+            num_tokens_R=lengths_2R[1],
+            rooms_R=budgets_B[random] - lengths_2R[0],
+        )
+        find_partners = fill_rooms if self.config.fidelity == "google" else draw_partners
+        shards_2B[1, random], begins_2B[1, random], ends_2B[1, random] = find_partners(self, wanted, keys_B[random])
         begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, kinds_B, keys_B)
         order = np.where(kinds_B == SWAPPED, [[1], [0]], [[0], [1]])
         return Segments(
@@ -160,6 +168,7 @@ class Pairs:
             begins_2B=np.take_along_axis(begins_2B, order, axis=0),
             lengths_2B=np.take_along_axis(lengths_2B, order, axis=0),
             labels_B=np.array(LABELS[self.config.objective])[kinds_B],
+            kinds_B=kinds_B,
         )
 
     def documents(self, windows_B: Integers) -> Integers:
@@ -197,7 +206,7 @@ class Pairs:
         from_end_B = below(keys_B, DIRECTION, 2) > 0
         for place in np.flatnonzero((budgets_B < config.budget) & (sizes_B > fewest)).tolist():
             first, offset, budget = int(firsts_B[place]), int(offsets_B[place]), int(budgets_B[place])
-            bounds = self.bounds(int(shards_B[place]), first, first + int(sizes_B[place]))
+            bounds = self.corpus.shards[int(shards_B[place])].token_bounds(first, first + int(sizes_B[place]))
             if from_end_B[place]:
                 bounds = bounds[: len(bounds) - offset]
                 begin = min(int(np.searchsorted(bounds, bounds[-1] - budget)), len(bounds) - 1 - fewest)
@@ -210,35 +219,16 @@ class Pairs:
     def find_lengths(self, shards_B: Integers, sentences_B: Integers) -> Integers:
         """The length that was drawn for the document of each sentence."""
         shards, places = self.corpus.shards, zip(shards_B.tolist(), sentences_B.tolist(), strict=True)
-        documents_B = [np.searchsorted(find_ends(shards[n], self.config), place, side="right") for n, place in places]
+        documents_B = [np.searchsorted(self.config.unit_ends(shards[n]), place, side="right") for n, place in places]
         return draw_lengths(self.config, make_keys(self.seed, shards_B, documents_B))
 
     def token_starts(self, shards_B: Integers, sentences_B: Integers) -> Integers:
         """At which token of its shard each sentence begins."""
-        shards = self.corpus.shards
-        places = zip(shards_B.tolist(), sentences_B.tolist(), strict=True)
-        return np.array([shards[shard].sentence_ends[place - 1] if place else 0 for shard, place in places], np.int64)
-
-    def draw_partner(self, own: int, wanted: int, room: int, key: Keys) -> tuple[int, int, int]:
-        """Sentences of any document but its own: their shard, first token and end."""
-        firsts = self.corpus.first_documents
-        document = int(below(key, PARTNER, self.corpus.num_documents - 1)[0])
-        document += document >= own
-        shard = int(np.searchsorted(firsts, document, side="right")) - 1
-        ends, document = self.corpus.shards[shard].document_ends, document - int(firsts[shard])
-        begin, end = (int(ends[document - 1]) if document else 0), int(ends[document])
-        start = begin + int(below(key, PARTNER_START, end - begin)[0])
-        if self.config.fidelity == "google":
-            bounds = self.bounds(shard, start, end)
-            stop = min(max(int(np.searchsorted(bounds, bounds[0] + room)), 1), len(bounds) - 1)
-            return shard, int(bounds[0]), int(bounds[stop])
-        start = max(begin, min(start, end - NUM_STARTS))
-        return shard, *find_run(self.bounds(shard, start, min(start + NUM_STARTS + wanted, end)), wanted, room)
-
-    def bounds(self, shard: int, first: int, last: int) -> Integers:
-        """At which token of a shard each of some sentences begins, and where the last of them ends."""
-        ends = self.corpus.shards[shard].sentence_ends
-        return np.concatenate([[ends[first - 1] if first else 0], ends[first:last]]).astype(np.int64)
+        starts_B = np.zeros_like(sentences_B)
+        for shard in np.unique(shards_B).tolist():
+            inside = (shards_B == shard) & (sentences_B > 0)
+            starts_B[inside] = self.corpus.shards[shard].sentence_ends[sentences_B[inside] - 1]
+        return starts_B
 
     def cut(
         self, begins_2B: Integers, lengths_2B: Integers, kinds_B: Integers, keys_B: Keys
@@ -269,23 +259,14 @@ class Pairs:
             return 1.0
         return float((self.windows.sizes > 1).mean())
 
-    def shown_share(self) -> float:
-        """How many tokens an epoch shows, for each token of the corpus; from a sample of the windows."""
+    def shown_shares(self) -> tuple[float, float]:
+        """How many tokens an epoch shows, for each token of the corpus: in their own windows, each once, and as random
+        segments, wherever those were drawn. From a sample of the windows."""
         windows = np.linspace(0, len(self) - 1, min(NUM_SAMPLED, len(self))).astype(np.int64)
-        shown = self.segments(windows, make_keys(self.seed, windows)).lengths_2B.sum()
-        return float(shown) * len(self) / len(windows) / self.corpus.num_tokens
-
-
-def find_run(bounds: Integers, wanted: int, room: int) -> tuple[int, int]:
-    """The first token and the end of the run of sentences, begun with one of the first, that is nearest to the length
-    wanted; where there is room for none, of the shortest. What takes the place of a segment too long for the room is
-    too long as well, and is cut like that: else it would be known by its length."""
-    starts = np.arange(min(NUM_STARTS, len(bounds) - 1))
-    longer = np.clip(np.searchsorted(bounds, bounds[starts] + wanted), starts + 1, len(bounds) - 1)
-    begins, ends = bounds[np.tile(starts, 2)], bounds[np.concatenate([np.maximum(longer - 1, starts + 1), longer])]
-    lengths = ends - begins
-    best = np.argmin(np.where((lengths <= room) | (wanted > room), np.abs(lengths - wanted), lengths + room))
-    return int(begins[best]), int(ends[best])
+        drawn = self.segments(windows, make_keys(self.seed, windows))
+        random = drawn.lengths_2B[1, drawn.kinds_B == RANDOM].sum()
+        scale = len(self) / len(windows) / self.corpus.num_tokens
+        return float(drawn.lengths_2B.sum() - random) * scale, float(random) * scale
 
 
 def draw_lengths(config: PairConfig, keys: Keys) -> Integers:
@@ -294,16 +275,11 @@ def draw_lengths(config: PairConfig, keys: Keys) -> Integers:
     return np.where(is_short, 2 + below(keys, SHORT_LENGTH, config.budget - 1), config.budget)
 
 
-def find_ends(shard: Shard, config: PairConfig) -> NDArray[np.uint32]:
-    """Where what windows may not cross ends."""
-    return shard.document_ends if config.windows == "document" else shard.paragraph_ends
-
-
 def cut_windows(
     shard: Shard, config: PairConfig, seed: int, number: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """The first sentence and the size of each window of a shard, which is the corpus's so-and-so-many-th."""
-    ends = find_ends(shard, config).astype(np.int64)
+    ends = config.unit_ends(shard).astype(np.int64)
     documents = Documents(
         token_starts=np.concatenate([[0], shard.sentence_ends]).astype(np.int64),
         begins=np.concatenate([[0], ends[:-1]]),

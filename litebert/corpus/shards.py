@@ -70,6 +70,15 @@ class Shard:
             raise UserError(f"{self.path} has become shorter while it was read; copy it again")
         return found
 
+    def document_bounds(self, number: int) -> tuple[int, int]:
+        """The first sentence of one of its documents, and where the document ends."""
+        return int(self.document_ends[number - 1]) if number else 0, int(self.document_ends[number])
+
+    def token_bounds(self, first: int, last: int) -> NDArray[np.int64]:
+        """At which token each of some sentences begins, and where the last of them ends."""
+        before = self.sentence_ends[first - 1] if first else 0
+        return np.concatenate([[before], self.sentence_ends[first:last]]).astype(np.int64)
+
     def word_starts(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Whether a word begins at each of these tokens, as it was found when the corpus was built."""
         bits = np.unpackbits(self.packed_word_starts[begin // 8 : -(-end // 8)])

@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,7 +103,21 @@ def test_an_epoch_of_whole_windows_shows_every_sentence(corpus: Corpus, objectiv
     assert set(seen) == {(document, place) for document, sizes in enumerate(shape) for place in range(len(sizes))}
     # Only a sentence left over at a document's end takes the one before it along, which is then shown twice.
     assert max(seen.values()) <= 2 and sum(count == 2 for count in seen.values()) <= len(shape)
-    assert Pairs(corpus, config).shown_share() > 0.98
+    own, random = Pairs(corpus, config).shown_shares()
+    assert own > 0.98 and random == 0
+
+
+@pytest.mark.parametrize("fidelity", ["paper", "google"])
+def test_tokens_that_give_way_to_random_segments_are_not_counted_as_shown(corpus: Corpus, fidelity: str) -> None:
+    config = PairConfig(objective="nsp", length=64, short_share=0, fidelity=fidelity)  # type: ignore[arg-type]
+    pairs = Pairs(corpus, config)
+    windows = np.arange(len(pairs))
+    drawn = pairs.segments(windows, make_keys(0, windows))
+    made = [(read(corpus, drawn, 0, number), read(corpus, drawn, 1, number)) for number in windows]
+    from_elsewhere = sum(len(b) for a, b in made if b and origin(a[0])[0] != origin(b[0])[0])
+    own, random = pairs.shown_shares()
+    assert random == pytest.approx(from_elsewhere / corpus.num_tokens) and random > 0.1
+    assert own == pytest.approx(sum(len(a) + len(b) for a, b in made) / corpus.num_tokens - random)
 
 
 def test_the_paper_cuts_no_sentence_that_fits(corpus: Corpus) -> None:
@@ -203,26 +218,72 @@ def test_google_takes_an_odd_token_from_the_segment_shown_second(make_corpus: Ca
 
 
 @pytest.mark.parametrize("objective", ["nsp", "three-way"])
-@pytest.mark.parametrize(("length", "short_share"), [(32, 0.1), (64, 0.1), (128, 0.1), (128, 1.0)])
+@pytest.mark.parametrize(
+    ("length", "short_share", "windows"),
+    [(32, 0.1, "document"), (64, 0.1, "document"), (128, 0.1, "document"), (128, 1.0, "document"),
+     (64, 0.1, "paragraph"), (128, 0.1, "paragraph")],
+)  # fmt: skip
 def test_the_lengths_of_the_segments_do_not_tell_a_random_one(
-    make_corpus: Callable[..., Corpus], objective: str, length: int, short_share: float
+    make_corpus: Callable[..., Corpus], objective: str, length: int, short_share: float, windows: str
 ) -> None:
     """A tree that sees lengths alone finds no more than chance in windows that it has not learned from."""
     random = np.random.default_rng(1)
     shape = [random.integers(4, 40, random.integers(10, 60)).tolist() for _ in range(600)]
-    corpus = make_corpus(shape)
-    config = PairConfig(objective=objective, length=length, short_share=short_share)  # type: ignore[arg-type]
-    pairs = Pairs(corpus, config)
-    windows = np.arange(len(pairs))
-    drawn = pairs.segments(windows, make_keys(5, windows))
+    corpus = make_corpus(shape, paragraph=5)
+    options: dict[str, Any] = {"objective": objective, "windows": windows}
+    pairs = Pairs(corpus, PairConfig(length=length, short_share=short_share, **options))
+    drawn = pairs.segments(np.arange(len(pairs)), make_keys(5, np.arange(len(pairs))))
     is_random = drawn.labels_B == (1 if objective == "nsp" else 2)
     lengths = np.stack([*drawn.lengths_2B, drawn.lengths_2B.sum(axis=0)], axis=1)
-    learned = pairs.documents(windows) % 2 == 0
+    learned = pairs.documents(np.arange(len(pairs))) % 2 == 0
     tree = DecisionTreeClassifier(max_depth=5, min_samples_leaf=50, class_weight="balanced")
     tree.fit(lengths[learned], is_random[learned])
     found = tree.predict(lengths[~learned])
     right = [(found == is_random[~learned])[is_random[~learned] == kind].mean() for kind in (False, True)]
     assert (~learned).sum() > 2000 and abs(np.mean(right) - 0.5) < 0.03
+
+
+@pytest.mark.parametrize("windows", ["document", "paragraph"])
+def test_a_random_segment_is_built_like_a_true_one(make_corpus: Callable[..., Corpus], windows: str) -> None:
+    """It crosses nothing that windows do not cross, opens no document or paragraph, since the first segment stands
+    before a true one, and has as many sentences; headings, which stand alone, are in neither."""
+    random = np.random.default_rng(1)
+    shape = [random.integers(4, 40, random.integers(2, 40)).tolist() for _ in range(900)]  # odd ones end in a heading
+    corpus = make_corpus(shape, paragraph=3)
+    config = PairConfig(objective="nsp", length=96, windows=windows, short_share=0)  # type: ignore[arg-type]
+    numbers: dict[int, Counter[int]] = {0: Counter(), 1: Counter()}
+    for first, second, label in sequences(corpus, config):
+        if label == NO_LABEL:
+            continue
+        places = sentences(second)
+        numbers[label][len(places)] += 1
+        opens = {0} if windows == "document" else range(0, NUM_SENTENCES, 3)
+        assert places[0][1] not in opens, (first, second)
+        assert windows == "document" or len({place // 3 for _, place in places}) == 1
+    assert min(counts.total() for counts in numbers.values()) > 500
+    for size in (1, 2, 3, 4):
+        next_share, random_share = (numbers[label][size] / numbers[label].total() for label in (0, 1))
+        assert abs(next_share - random_share) < 0.05
+
+
+def test_random_segments_are_of_any_text_as_often_as_true_ones(make_corpus: Callable[..., Corpus]) -> None:
+    """Drawn by documents or by sentences, they would be known by what long or short documents are about."""
+    corpus = make_corpus([[5] * 40] * 60 + [[5] * 2] * 400)
+    made = sequences(corpus, PairConfig(objective="nsp", length=24, short_share=0))
+    of_short = {
+        kind: np.array([origin(second[0])[0] >= 60 for _, second, label in made if label == kind]) for kind in (0, 1)
+    }
+    error = np.sqrt(sum(chosen.var() / len(chosen) for chosen in of_short.values()))
+    assert 0.1 < of_short[0].mean() < 0.9 and abs(of_short[0].mean() - of_short[1].mean()) < 4 * error
+
+
+def test_where_nearly_all_windows_are_of_one_document_segments_are_still_of_another(
+    make_corpus: Callable[..., Corpus],
+) -> None:
+    for shape in ([[5] * 50, [7]], [[5] * 50, [7, 3]], [[40, 40], [1]]):
+        made = sequences(make_corpus(shape), PairConfig(objective="nsp", length=16, short_share=0))
+        random = [(first, second) for first, second, label in made if label == 1]
+        assert all(origin(first[0])[0] != origin(second[0])[0] for first, second in random)
 
 
 def test_a_window_is_shortened_from_its_end_as_from_its_front(make_corpus: Callable[..., Corpus]) -> None:
