@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from litebert.config import UserError, nearest, require
 from litebert.files import exists, write_file
-from litebert.tasks.answer_scores import Answers, find_best_thresholds, score_squad1, score_squad2
+from litebert.tasks.answer_scores import COUNTS, Answers, find_best_thresholds, score_squad1, score_squad2
 from litebert.tasks.squad_file import SpanExample, read_examples
 from litebert.tasks.tables import find_split, read_json
 from litebert.tasks.task import (
@@ -154,7 +154,9 @@ class SpanTask:
         known = any(example.answers or example.is_impossible for example in examples)
         require(known, f"none of these {len(examples)} questions has its answer with it; score a split that has them")
         check_predicted(examples, predictions, at_least=1)
-        return self.measure(list_answers(examples), {key: prediction.answer for key, prediction in predictions.items()})
+        texts = {key: prediction.answer for key, prediction in predictions.items()}
+        measured = self.measure(list_answers(examples), texts)
+        return {name: value for name, value in measured.items() if name not in COUNTS}
 
     def write_predictions(
         self, folder: Path, split: str, examples: Sequence[SpanExample], predictions: Predictions
