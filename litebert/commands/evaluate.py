@@ -35,9 +35,12 @@ def run(options: Options) -> None:
     from litebert.config import require
     from litebert.display import print_json, print_table
     from litebert.finetuning.evaluation import open_finetuned
+    from litebert.folders import require_place
     from litebert.training.process import prepare_process
 
     require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
+    if options.out is not None:
+        require_place(options.out, "--out")
     prepare_process()
     asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     scores = {}

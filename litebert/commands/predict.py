@@ -37,6 +37,7 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
     from litebert.finetuning.evaluation import open_finetuned
+    from litebert.folders import require_place
     from litebert.training.process import prepare_process
 
     require(
@@ -53,6 +54,7 @@ def run(options: Options) -> None:
     require(options.second is None, "--second goes with --text; the second texts of --data are a column of it")
     require(options.out, "there is no place for the predictions; name a folder with --out")
     assert options.data is not None and options.out is not None
+    require_place(options.out, "--out")
     prepare_process()
     asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     for name in asked.choose_splits(options.data, options.split, "test"):

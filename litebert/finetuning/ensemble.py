@@ -8,6 +8,7 @@ from litebert.config import read_json, require
 from litebert.files import write_json_file
 from litebert.finetuning.evaluation import Finetuned, draw, open_finetuned
 from litebert.finetuning.preparation import describe_examples
+from litebert.folders import require_place
 from litebert.tasks.ensemble import Chosen, choose_members, combine, try_members
 from litebert.tasks.task import Predictions
 from litebert.training.drawing import name_runs
@@ -53,7 +54,7 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     runs = {name: open_run(folder) for name, folder in zip(name_runs(folders), folders, strict=True)}
     tasks = sorted({run.scores["task"] for run in runs.values()})
     require(len(tasks) == 1, f"the runs are of the tasks {', '.join(tasks)}; combine runs of one")
-    require(is_free(out), f"{out} is a run, or holds runs of several seeds; name another folder as --out")
+    check_place(out)
     asked = open_finetuned(folders[0] / "model", data)
     split, metric = asked.task.splits["dev"][0], asked.task.metric
     predicted = {name: run.read(asked, split) for name, run in runs.items()}
@@ -70,10 +71,11 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     return result
 
 
-def is_free(out: Path) -> bool:
-    """Whether a folder holds nothing that was fine-tuned; an ensemble may be made again."""
+def check_place(out: Path) -> None:
+    """Refuses a folder with other scores than an ensemble's, which may be made again."""
+    require_place(out, "--out")
     scores = read_json(out / "scores.json") if (out / "scores.json").exists() else {}
-    return not (out / "config.json").exists() and ("members" in scores or not scores)
+    require("members" in scores or not scores, f"{out} has a scores.json of no ensemble; choose another --out")
 
 
 def find_examples(asked: Finetuned, data: str, split: str, runs: Mapping[str, Run]) -> Sequence[Any]:
