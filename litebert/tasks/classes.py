@@ -36,8 +36,9 @@ from litebert.tasks.task import (
 from litebert.text.vocabulary import Vocabulary
 
 Label = str | float | tuple[str, ...] | None
-Score = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
-"""From what is right and what was predicted, in the same order."""
+Score = Callable[[Sequence[Any], Sequence[Any], tuple[str, ...]], dict[str, float]]
+"""From what is right and what was predicted, in the same order, and the task's labels; none where it has none, or does
+not know them."""
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 NUM_SHOWN = 20
@@ -133,7 +134,7 @@ class ClassTask(AlwaysAnswered):
             )
         never = Prediction(None)
         answers = [predictions.get(example.id, never).answer for example in examples]
-        return self.compare([example.label for example in examples], answers)
+        return self.compare([example.label for example in examples], answers, self.labels or ())
 
     def write_predictions(
         self, folder: Path, split: str, examples: Sequence[TextExample], predictions: Predictions

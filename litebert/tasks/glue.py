@@ -211,7 +211,7 @@ def zip_submission(folder: Path, files: Iterable[str | Path]) -> Path:
 
 def choose_scores(**scores: Callable[[Sequence[Any], Sequence[Any]], float]) -> Score:
     """A function that computes the named scores."""
-    return lambda gold, predicted: {name: score(gold, predicted) for name, score in scores.items()}
+    return lambda gold, predicted, labels: {name: score(gold, predicted) for name, score in scores.items()}
 
 
 ACCURACY = choose_scores(accuracy=accuracy)

@@ -32,14 +32,14 @@ def make_task(**changes: Any) -> ClassTask:
         name="made",
         metric="accuracy",
         read_split=lambda data, split: [],
-        compare=lambda gold, predicted: {"accuracy": accuracy(gold, predicted)},
+        compare=lambda gold, predicted, labels: {"accuracy": accuracy(gold, predicted)},
     )
     return dataclasses.replace(task, **changes)
 
 
-SEVERAL = make_task(kind="several", compare=score_label_sets)
+SEVERAL = make_task(kind="several", compare=lambda gold, predicted, labels: score_label_sets(gold, predicted))
 NUMBER = make_task(
-    kind="number", metric="pearson", compare=lambda gold, predicted: {"pearson": pearson(gold, predicted)}
+    kind="number", metric="pearson", compare=lambda gold, predicted, labels: {"pearson": pearson(gold, predicted)}
 )
 
 
