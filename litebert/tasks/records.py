@@ -15,9 +15,7 @@ from litebert.text.formats import split_suffix
 def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     """The place, the id, the answer and the probabilities of each prediction of a file; there is one for each id."""
     if split_suffix(str(path))[0] == ".json":
-        answers = read_json(path)
-        require(isinstance(answers, dict), f"{path}: a JSON {type(answers).__name__}, not an object of answers by id")
-        for id_, answer in answers.items():
+        for id_, answer in read_by_id(path).items():
             yield f"{path}, {id_!r}", id_, answer, []
         return
     known: set[str] = set()
@@ -26,6 +24,13 @@ def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
         require(id_ not in known, f"{row.place}: the id {id_!r} is there twice; leave one prediction of each")
         known.add(id_)
         yield row.place, id_, row.pick("prediction"), row.cells.get("probabilities", [])
+
+
+def read_by_id(path: Path) -> dict[str, Any]:
+    """A JSON object with an entry for each id."""
+    content = read_json(path)
+    require(isinstance(content, dict), f"{path}: a JSON {type(content).__name__}, not an object of answers by id")
+    return content
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:

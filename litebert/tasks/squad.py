@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from litebert.config import UserError, nearest, require
 from litebert.files import exists, write_file
 from litebert.tasks.answer_scores import COUNTS, Answers, find_best_thresholds, score_squad1, score_squad2
+from litebert.tasks.records import read_by_id
 from litebert.tasks.squad_file import SpanExample, read_examples
-from litebert.tasks.tables import find_split, read_json
+from litebert.tasks.tables import find_split
 from litebert.tasks.task import (
     SPLITS,
     Beam,
@@ -183,9 +184,7 @@ class SpanTask:
         return {
             key: Prediction(
                 text,
-                candidates=tuple(
-                    parse_candidate(f"the n-best of {key!r} beside {path}", item) for item in best.get(key, ())
-                ),
+                candidates=parse_candidates(f"the n-best of {key!r} beside {path}", best.get(key, [])),
                 no_answer=parse_odds(f"the null odds of {key!r} beside {path}", odds.get(key, 0.0)),
             )
             for key, text in texts.items()
@@ -306,6 +305,11 @@ def list_best(candidates: Sequence[Candidate], score: Literal["logit", "log_prob
     ]
 
 
+def parse_candidates(place: str, items: Any) -> tuple[Candidate, ...]:
+    require(isinstance(items, list), f"{place}: {items!r:.60} is no list of answers; leave the file out")
+    return tuple(parse_candidate(place, item) for item in items)
+
+
 def parse_candidate(place: str, item: Any) -> Candidate:
     """Others write no places."""
     try:
@@ -322,8 +326,7 @@ def parse_odds(place: str, value: Any) -> float:
 
 
 def read_texts(path: Path) -> dict[str, str]:
-    content = read_json(path)
-    require(isinstance(content, dict), f"{path}: a JSON {type(content).__name__}, not an object of answers by id")
+    content = read_by_id(path)
     odd = next((key for key, text in content.items() if not isinstance(text, str)), None)
     require(odd is None, f"{path}: the answer of {odd!r} is no text; name a file of one answer for each id")
     return content
@@ -333,7 +336,7 @@ def read_beside(path: Path, name: str) -> dict[str, Any]:
     """What lies beside a `predictions.json`, with the same beginning of its name."""
     stem, found, _ = path.name.rpartition("predictions.json")
     files = [path.with_name(f"{stem}{name}.json{compression}") for compression in ("", *DECOMPRESSORS)]
-    return next((read_json(file) for file in files if exists(file)), {}) if found else {}
+    return next((read_by_id(file) for file in files if exists(file)), {}) if found else {}
 
 
 TASKS: dict[str, Task] = {

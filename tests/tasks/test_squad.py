@@ -277,6 +277,23 @@ def test_predictions_are_read_as_they_were_written(tmp_path: Path) -> None:
         SQUAD2.read_predictions(paths[1])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("nbest_predictions", "[]", "nbest_predictions.json: a JSON list, not an object of answers by id"),
+        ("nbest_predictions", '{"q": null}', "the n-best of 'q' beside .*: None is no list of answers; leave the file"),
+        ("nbest_predictions", '{"q": [null]}', "the n-best of 'q' beside .*: None is no answer with its text and scor"),
+        ("null_odds", "[1]", "null_odds.json: a JSON list, not an object of answers by id"),
+        ("null_odds", '{"q": null}', "the null odds of 'q' beside .*: None is no number; leave the file out"),
+    ],
+)
+def test_a_damaged_file_beside_the_predictions_is_named(tmp_path: Path, name: str, content: str, said: str) -> None:
+    (tmp_path / "predictions.json").write_text('{"q": "a bird"}')
+    (tmp_path / f"{name}.json").write_text(content)
+    with pytest.raises(UserError, match=said):
+        SQUAD2.read_predictions(tmp_path / "predictions.json")
+
+
 @pytest.mark.parametrize("name", ["albert-en-30k-clean.model", "bert-base-uncased-vocab.txt"])
 def test_a_model_that_knows_all_spans_answers_real_questions_rightly(data: Path, name: str) -> None:
     vocabulary, limits = open_vocabulary(data / "vocab" / name), Limits(length=384, answer_length=384)
