@@ -21,6 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
+from litebert.config import UserError
 from litebert.files import write_json_file
 from litebert.finetuning.card import write_card
 from litebert.finetuning.config import FinetuneConfig
@@ -159,6 +160,6 @@ def read_test(asked: Finetuned, config: FinetuneConfig) -> list[Split]:
     for name in asked.task.splits.get("test", ()):
         try:
             found.append(asked.read(config.data, name))
-        except ValueError as error:
+        except UserError as error:
             logger.warning("there are no predictions for %s: %s", name, error)
     return found

@@ -32,13 +32,7 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_count("steps", self.steps, MOST_STEPS)
-        require(
-            0 <= self.warmup_steps <= self.steps,
-            f"warmup_steps is {self.warmup_steps}; it must be between 0 and steps, {self.steps}",
-        )
-        require(
-            0 < self.learning_rate < math.inf, f"learning_rate is {self.learning_rate}; it must be positive and finite"
-        )
+        check_rise(self.learning_rate, self.warmup_steps, self.steps)
         require(self.power > 0, f"power is {self.power}; it must be positive")
 
     def rate(self, step: int) -> float:
@@ -50,6 +44,17 @@ class ScheduleConfig:
         if step < self.warmup_steps:
             return self.learning_rate * (step + 1) / self.warmup_steps
         return self.learning_rate * (1 - (step - self.warmup_steps) / (self.steps - self.warmup_steps)) ** self.power
+
+
+def check_rise(learning_rate: float | None, warmup_steps: int | None, steps: int | None) -> None:
+    """Refuses a peak, and a warm-up towards it, that no schedule can have; None is what is not decided yet."""
+    require(
+        learning_rate is None or 0 < learning_rate < math.inf,
+        f"learning_rate is {learning_rate}; it must be positive and finite",
+    )
+    least = "at least 0" if steps is None else f"between 0 and steps, {steps}"
+    fits = warmup_steps is None or 0 <= warmup_steps <= (math.inf if steps is None else steps)
+    require(fits, f"warmup_steps is {warmup_steps}; it must be {least}")
 
 
 class Scaled(NamedTuple):

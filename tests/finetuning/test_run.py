@@ -17,9 +17,10 @@ import transformers
 from sklearn.metrics import accuracy_score, f1_score
 
 from litebert.config import UserError
+from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.evaluation import open_finetuned
 from litebert.finetuning.preparation import Prepared, describe_run, prepare
-from litebert.finetuning.run import carry_out, make_selection, make_training
+from litebert.finetuning.run import carry_out, make_selection, make_training, read_test
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.tasks.task import Limits, Sample
@@ -452,6 +453,33 @@ def test_steps_follow_from_epochs_and_a_tenth_of_them_warms_up(tmp_path: Path, s
     config = make_config("choice", write_data("choice", tmp_path / "data"), start, steps=None, epochs=2.5)
     schedule = prepare(config, tmp_path / "run", Ranks()).schedule
     assert (schedule.steps, schedule.warmup_steps) == (30, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"learning_rate": -1.0}, "learning_rate is -1.0; it must be positive and finite"),
+        ({"warmup_steps": -3}, "warmup_steps is -3; it must be at least 0"),
+        ({"warmup_steps": 9, "steps": 8}, "warmup_steps is 9; it must be between 0 and steps, 8"),
+    ],
+)
+def test_a_rate_that_no_schedule_has_is_refused_before_any_data_are_read(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        FinetuneConfig(**changes)
+
+
+def test_a_test_that_is_not_there_is_told_and_an_error_of_ours_is_not_hidden(
+    finished: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    config, run, _ = finished("label")
+    asked = open_finetuned(run / "model", config.data)
+    alone = replace(config, data=str(write_data("label", tmp_path, splits=("train", "dev"))))
+    with caplog.at_level(logging.WARNING):
+        assert read_test(asked, alone) == []
+    assert "there are no predictions for test" in caplog.text
+    monkeypatch.setattr("litebert.tasks.classes.check_labelled", lambda _: int("no number"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        read_test(asked, config)
 
 
 class Lone(Ranks):
