@@ -14,11 +14,10 @@ from litebert.files import write_json_file
 from litebert.finetuning.asking import ask
 from litebert.models.folder import find_folder, read_model
 from litebert.models.heads import HeadConfig, Model
-from litebert.tasks.classes import ClassTask, Examples
+from litebert.tasks.classes import Examples
 from litebert.tasks.race import LETTERS
-from litebert.tasks.registry import TASKS, find_task
+from litebert.tasks.registry import find_task
 from litebert.tasks.tables import FORMATS, is_folder
-from litebert.tasks.tags import TagTask
 from litebert.tasks.task import Encoded, Kind, Limits, Predictions, Question, Task
 from litebert.tasks.text import TextColumns
 from litebert.text.formats import HUB
@@ -94,7 +93,8 @@ class Finetuned(NamedTuple):
         """
         examples = draw(self.task.read(data, split), most)
         if forgets:
-            examples = forget_answers(examples)
+            forgotten = [example.without_gold() for example in examples]
+            examples = Examples(forgotten, getattr(examples, "notes", ()))
         return Split(split, examples, self.task.encode(examples, self.vocabulary, self.question, self.stored.limits))
 
     def evaluate(self, split: Split, *, fits_threshold: bool = False) -> Evaluated:
@@ -111,16 +111,6 @@ class Finetuned(NamedTuple):
         )
         predictions = self.task.decide(predictions, threshold)
         return Evaluated(predictions, self.task.score(split.examples, predictions) if labelled else {}, threshold)
-
-
-def forget_answers(examples: Sequence[Any]) -> Sequence[Any]:
-    """The examples as if it were not known what is right."""
-    unknown = {"label": None, "tags": None, "answer": None, "answers": (), "is_impossible": False}
-    forgotten = (
-        example._replace(**{name: value for name, value in unknown.items() if name in example._fields})
-        for example in examples
-    )
-    return Examples(forgotten, getattr(examples, "notes", ()))
 
 
 def draw(examples: Sequence[Any], most: int | None) -> Sequence[Any]:
@@ -192,7 +182,7 @@ def head_of(question: Question, dropout: float) -> HeadConfig:
 
 def check_question(task: Task, question: Question, path: object) -> None:
     """Refuses a model whose head is for another kind of task; a benchmark knows its labels beforehand."""
-    for name, needed in expect(task).items():
+    for name, needed in task.known_question().items():
         found = getattr(question, name)
         # A span head can be asked where some questions have no answer: its first token says so.
         if (needed, found) != ("answerable_span", "span"):
@@ -202,16 +192,6 @@ def check_question(task: Task, question: Question, path: object) -> None:
 def read_task_file(folder: Path) -> TaskFile | None:
     """Nothing where another program fine-tuned the folder, or none did."""
     return read_config(TaskFile, folder / FILE) if (folder / FILE).is_file() else None
-
-
-def expect(task: Task) -> dict[str, Any]:
-    """What is known of a task's question before there are examples."""
-    if task.name in TASKS:
-        asked = task.ask(())
-        return {"kind": asked.kind, "labels": asked.labels, "several": asked.several}
-    if isinstance(task, TagTask):
-        return {"kind": "token_classes"}
-    return {"kind": "classes", "several": isinstance(task, ClassTask) and task.kind == "several"}
 
 
 def scores_by_split(written: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:

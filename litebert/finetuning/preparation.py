@@ -25,9 +25,8 @@ from litebert.models.encoder import sharing_map
 from litebert.models.folder import complete_model, find_folder
 from litebert.models.heads import POOLED_KINDS, Model, make_head
 from litebert.presets import read_changes
-from litebert.tasks.classes import describe_balance
 from litebert.tasks.registry import find_task
-from litebert.tasks.task import SPAN_KINDS, Question, Sample, Task
+from litebert.tasks.task import SPAN_KINDS, Question, Sample, Task, describe_balance
 from litebert.text.vocabulary import open_vocabulary
 from litebert.training.optimizer import find_depth
 from litebert.training.parallel import Ranks

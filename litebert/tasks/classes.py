@@ -7,11 +7,10 @@ given functions for both, and does the rest.
 import dataclasses
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +52,13 @@ class TextExample(NamedTuple):
     second: str | None = None
     label: Label = None
 
+    @property
+    def gold(self) -> Label:
+        return self.label
+
+    def without_gold(self) -> Self:
+        return self._replace(label=None)
+
 
 class Examples(list[TextExample]):
     """Examples, and what a user should know of how they were read."""
@@ -89,6 +95,11 @@ class ClassTask(AlwaysAnswered):
 
     def is_labelled(self, examples: Sequence[TextExample]) -> bool:
         return all(example.label is not None for example in examples)
+
+    def known_question(self) -> dict[str, Any]:
+        labels = () if self.kind == "number" else self.labels
+        known: dict[str, Any] = {"kind": "classes", "several": self.kind == "several"}
+        return known if labels is None else known | {"labels": labels}
 
     def ask(self, examples: Sequence[TextExample]) -> Question:
         if self.kind == "number":
@@ -250,15 +261,3 @@ def parse_label(place: str, value: Any) -> str:
     label = "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
     require(label, f"{place}: the label is empty; fill it or leave the row out")
     return label
-
-
-def describe_balance(examples: Sequence[Any], question: Question) -> dict[str, int]:
-    """How many examples have each label, or words each tag; nothing where they have numbers or something else."""
-    if question.kind not in ("classes", "token_classes"):
-        return {}
-    counts: Counter[str] = Counter()
-    for example in examples:
-        found = example.tags if question.kind == "token_classes" else example.label
-        if isinstance(found, str | tuple):
-            counts.update((found,) if isinstance(found, str) else found)
-    return {label: counts[label] for label in question.labels}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,13 @@ class ChoiceExample(NamedTuple):
     level: str = ""
     """Of which school the question is: `middle`, `high`, or nothing if that is not said."""
 
+    @property
+    def gold(self) -> str | None:
+        return self.answer
+
+    def without_gold(self) -> Self:
+        return self._replace(answer=None)
+
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTask(AlwaysAnswered):
@@ -95,6 +102,9 @@ class ChoiceTask(AlwaysAnswered):
 
     def is_labelled(self, examples: Sequence[ChoiceExample]) -> bool:
         return all(example.answer is not None for example in examples)
+
+    def known_question(self) -> dict[str, Any]:
+        return {"kind": "choice"}
 
     def ask(self, examples: Sequence[ChoiceExample]) -> Question:
         return Question(kind="choice", num_choices=len(LETTERS))

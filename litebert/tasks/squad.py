@@ -75,8 +75,11 @@ class SpanTask:
         """That none is known may be the answer."""
         return any(example.answers or example.is_impossible for example in examples)
 
+    def known_question(self) -> dict[str, Any]:
+        return {"kind": "answerable_span" if self.has_unanswerable else "span"}
+
     def ask(self, examples: Sequence[SpanExample]) -> Question:
-        return Question("answerable_span" if self.has_unanswerable else "span")
+        return Question(**self.known_question())
 
     def with_labels(self, labels: tuple[str, ...]) -> "SpanTask":
         return self

@@ -1,7 +1,7 @@
 """The file of a benchmark in SQuAD's layout -> its questions."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from litebert.config import UserError, require
 from litebert.tasks.tables import read_json
@@ -26,6 +26,13 @@ class SpanExample(NamedTuple):
     """The texts that are right and where each begins; -1 where that is not said."""
     is_impossible: bool = False
     """Whether it is known to have no answer."""
+
+    @property
+    def gold(self) -> tuple[tuple[str, int], ...]:
+        return self.answers
+
+    def without_gold(self) -> Self:
+        return self._replace(answers=(), is_impossible=False)
 
 
 def read_examples(path: str) -> Iterator[SpanExample]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -45,6 +45,13 @@ class TagExample(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
 
+    @property
+    def gold(self) -> tuple[str, ...] | None:
+        return self.tags
+
+    def without_gold(self) -> Self:
+        return self._replace(tags=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagTask(AlwaysAnswered):
@@ -63,6 +70,9 @@ class TagTask(AlwaysAnswered):
 
     def is_labelled(self, examples: Sequence[TagExample]) -> bool:
         return all(example.tags is not None for example in examples)
+
+    def known_question(self) -> dict[str, Any]:
+        return {"kind": "token_classes"}
 
     def ask(self, examples: Sequence[TagExample]) -> Question:
         labels = sort_names({tag for example in examples for tag in example.tags or ()})

@@ -5,10 +5,11 @@ and scores those. It never sees a model: it says what is to be asked, and is giv
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -141,6 +142,15 @@ class Example(Protocol):
         """Where it was found, to name it in messages: the file and the line."""
         ...
 
+    @property
+    def gold(self) -> Any:
+        """What is right; None, or nothing, where that is not known."""
+        ...
+
+    def without_gold(self) -> Self:
+        """The example as if it were not known what is right."""
+        ...
+
 
 class Task(Protocol):
     """A benchmark, or a kind of data of a user's own."""
@@ -164,6 +174,10 @@ class Task(Protocol):
 
     def is_labelled(self, examples: Sequence[Any]) -> bool:
         """Whether it is known what is right, so that they can be learned from and scored."""
+        ...
+
+    def known_question(self) -> Mapping[str, Any]:
+        """What is known of the question before there are examples: some of its fields."""
         ...
 
     def ask(self, examples: Sequence[Any]) -> Question:
@@ -244,6 +258,14 @@ def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at
     if len(examples) - len(missing) < at_least:
         first = f"the first is {missing[0].id!r}, {missing[0].place}" if missing else "there are no examples"
         raise UserError(f"{len(missing)} of {len(examples)} examples have no prediction ({first}); predict this split")
+
+
+def describe_balance(examples: Sequence[Example], question: Question) -> dict[str, int]:
+    """How many examples have each label, or words each tag; nothing where there are none to tell apart."""
+    counts: Counter[str] = Counter()
+    for example in examples if question.labels else ():
+        counts.update((example.gold,) if isinstance(example.gold, str) else example.gold or ())
+    return {label: counts[label] for label in question.labels}
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,8 +4,10 @@ from typing import Any, cast
 import pytest
 
 from litebert.config import UserError
-from litebert.finetuning.evaluation import Finetuned
+from litebert.finetuning.evaluation import Finetuned, check_question
 from litebert.tasks.registry import TASKS
+from litebert.tasks.task import Question
+from litebert.tasks.text import TextColumns, make_task
 
 
 def test_a_file_is_one_of_a_tasks_splits(tmp_path: Path) -> None:
@@ -20,3 +22,15 @@ def test_a_file_is_one_of_a_tasks_splits(tmp_path: Path) -> None:
         asked.choose_splits(str(file), None, "test")
     alone = asked._replace(task=TASKS["ax"])
     assert alone.choose_splits(str(file), None, "dev", "test") == TASKS["ax"].splits["test"]
+
+
+def test_a_head_that_answers_something_else_is_refused() -> None:
+    number, label = (make_task(TextColumns(**{kind: kind}), "") for kind in ("score", "label"))
+    classes = Question("classes", ("no", "yes"))
+    check_question(label, classes, "it")
+    check_question(number, Question("classes"), "it")
+    check_question(TASKS["squad2"], Question("span"), "it")
+    with pytest.raises(UserError, match=r"the head of it has labels \('no', 'yes'\); text needs \(\)"):
+        check_question(number, classes, "it")
+    with pytest.raises(UserError, match="the head of it has kind 'answerable_span'; squad1 needs 'span'"):
+        check_question(TASKS["squad1"], Question("answerable_span"), "it")

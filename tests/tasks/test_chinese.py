@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from litebert.tasks.chinese import TASKS
-from litebert.tasks.classes import describe_balance
-from litebert.tasks.task import Limits, Prediction, Question
+from litebert.tasks.task import Limits, Prediction, Question, describe_balance
 from litebert.text.vocabulary import open_vocabulary
 
 SPAN = Question("span")

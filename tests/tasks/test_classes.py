@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from litebert.config import UserError
-from litebert.tasks.classes import ClassTask, Examples, Label, TextExample, describe_balance, sort_names
+from litebert.tasks.classes import ClassTask, Examples, Label, TextExample, sort_names
 from litebert.tasks.scores import accuracy, pearson, score_label_sets
-from litebert.tasks.task import Limits, Prediction, Question, Sample, Task, pack
+from litebert.tasks.task import Limits, Prediction, Question, Sample, Task, describe_balance, pack
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 
 WORDS = ["the", "fox", "dog", "sees", "likes", "big", "old", "a", "##s", "."]
