@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from litebert.config import refuse_changes, require
+from litebert.config import require
 from litebert.finetuning.config import FREE, FinetuneConfig, make_schedule
 from litebert.finetuning.evaluation import (
     Finetuned,
@@ -31,7 +31,7 @@ from litebert.text.vocabulary import open_vocabulary
 from litebert.training.optimizer import find_depth
 from litebert.training.parallel import Ranks
 from litebert.training.process import prepare_process
-from litebert.training.run_folder import check_data, read_begun
+from litebert.training.run_folder import check_data, go_on_with, read_begun
 from litebert.training.schedule import ScheduleConfig
 
 PLACE = re.compile(r"(, (line|row|article|paragraph|question) \d+)+$")
@@ -133,10 +133,7 @@ def heed_patience(config: FinetuneConfig) -> FinetuneConfig:
 def agree_with_run(config: FinetuneConfig, run: Path, ranks: Ranks) -> FinetuneConfig:
     """The config of a run that has begun, which must be the one given; or the one given."""
     before = read_begun(run, FinetuneConfig, "task", ranks)
-    if before is None:
-        return config
-    refuse_changes(config.fixed, before.fixed, run)
-    return replace(before, **{name: getattr(config, name) for name in FREE})
+    return config if before is None else go_on_with(before, config, run, FREE)
 
 
 def make_model(config: FinetuneConfig, question: Question) -> tuple[Model, str]:
