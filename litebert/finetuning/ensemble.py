@@ -62,7 +62,7 @@ def combine_runs(folders: Sequence[Path], data: str, out: Path, *, choose: bool 
     if choose:
         chosen = choose_members(asked.task, examples, predicted, asked.question)
     else:
-        chosen = take_all(asked, examples, predicted)
+        chosen = try_members(asked.task, examples, predicted, asked.question)
     singles = {name: run.scores[split][metric] for name, run in runs.items()}
     reached, files = write_predictions(asked, data, out, [runs[name] for name in chosen.members], chosen)
     result = Ensemble(split, metric, singles, chosen.members, chosen.scores, chosen.threshold, reached, files)
@@ -101,11 +101,6 @@ def open_run(folder: Path) -> Run:
     is_run = "files" in scores and "task" in scores and (folder / "data.json").is_file()
     require(is_run, f"{folder} is no single run of litebert finetune; name one, or one of its seeds")
     return Run(folder, scores, read_json(folder / "data.json"))
-
-
-def take_all(asked: Finetuned, examples: Sequence[Any], predicted: Mapping[str, Predictions]) -> Chosen:
-    trial = try_members(asked.task, examples, predicted, asked.question)
-    return Chosen(trial.members, (trial.score,), trial.predictions, trial.threshold)
 
 
 def write_predictions(

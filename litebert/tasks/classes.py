@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from litebert.config import UserError, require
 from litebert.tasks.records import parse_number, read_records, split_labels, write_records
 from litebert.tasks.task import (
+    LENGTH_ADVICE,
     SPLITS,
     AlwaysAnswered,
     Encoded,
@@ -151,19 +152,8 @@ class ClassTask(AlwaysAnswered):
         self, folder: Path, split: str, examples: Sequence[TextExample], predictions: Predictions
     ) -> list[Path]:
         """Ours, with the probabilities, and then what the leaderboard takes."""
-        check_predicted(examples, predictions, at_least=len(examples))
-        ours = folder / f"{self.name}-{split}.jsonl"
-        write_records(ours, (self.write_record(example.id, predictions[example.id]) for example in examples))
+        ours = write_records(folder, self.name, split, examples, predictions, self.labels)
         return [ours, *(self.publish(folder, split, examples, predictions) if self.publish else [])]
-
-    def write_record(self, id_: str, prediction: Prediction) -> dict[str, Any]:
-        answer = list(prediction.answer) if self.kind == "several" else prediction.answer
-        record: dict[str, Any] = {"id": id_, "prediction": answer}
-        if prediction.probabilities and self.labels:
-            record["probabilities"] = dict(zip(self.labels, prediction.probabilities, strict=True))
-        elif prediction.probabilities:
-            record["probabilities"] = list(prediction.probabilities)
-        return record
 
     def read_predictions(self, path: Path) -> Predictions:
         """From JSON lines as we write them, a table with the columns index and prediction, or a JSON object by id."""
@@ -222,8 +212,7 @@ def cut(first: Sequence[int], second: Sequence[int] | None, length: int) -> tupl
 
 def describe_cuts(num_cut: int, num_texts: int, limits: Limits) -> list[str]:
     share = f"{num_cut:,} of {num_texts:,} examples"
-    advice = "a greater length, if the model has the positions, keeps them whole"
-    return [f"{share} were cut to {limits.length} tokens; {advice}"] if num_cut else []
+    return [f"{share} were cut to {limits.length} tokens; {LENGTH_ADVICE}"] if num_cut else []
 
 
 def find_label(example: TextExample, question: Question) -> int | float | tuple[float, ...] | None:

@@ -23,18 +23,9 @@ class Chosen(NamedTuple):
 
     members: tuple[str, ...]
     scores: tuple[float, ...]
-    """The task's metric with the first member alone, with the first two, and so on."""
+    """The task's metric with the first member alone, with the first two, and so on; or with all at once."""
     predictions: Predictions
     """Those of all chosen together, decided by the threshold."""
-    threshold: float | None
-
-
-class Trial(NamedTuple):
-    """A set of members, tried on examples whose answers are known."""
-
-    members: tuple[str, ...]
-    score: float
-    predictions: Predictions
     threshold: float | None
 
 
@@ -48,31 +39,29 @@ def choose_members(
     check_members(members)
     question = question or task.ask(examples)
 
-    def attempt(names: tuple[str, ...]) -> Trial:
+    def attempt(names: tuple[str, ...]) -> Chosen:
         return try_members(task, examples, {name: members[name] for name in names}, question)
 
     best = find_best(attempt((name,)) for name in members)
-    scores = [best.score]
     while others := [name for name in members if name not in best.members]:
         trial = find_best(attempt((*best.members, name)) for name in others)
-        if not trial.score > best.score:
+        if not trial.scores[-1] > best.scores[-1]:
             break
-        best = trial
-        scores.append(best.score)
-    return Chosen(best.members, tuple(scores), best.predictions, best.threshold)
+        best = trial._replace(scores=best.scores + trial.scores)
+    return best
 
 
-def try_members(task: Task, examples: Sequence[Any], members: Mapping[str, Predictions], question: Question) -> Trial:
-    """All of these members together."""
+def try_members(task: Task, examples: Sequence[Any], members: Mapping[str, Predictions], question: Question) -> Chosen:
+    """All of these members at once."""
     combined = combine(question, list(members.values()))
     threshold = task.choose_threshold(examples, combined)
     decided = task.decide(combined, threshold)
-    return Trial(tuple(members), task.score(examples, decided)[task.metric], decided, threshold)
+    return Chosen(tuple(members), (task.score(examples, decided)[task.metric],), decided, threshold)
 
 
-def find_best(trials: Iterable[Trial]) -> Trial:
+def find_best(trials: Iterable[Chosen]) -> Chosen:
     """The first of the best; a score that is no number is the worst."""
-    return max(trials, key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
+    return max(trials, key=lambda trial: -math.inf if math.isnan(trial.scores[-1]) else trial.scores[-1])
 
 
 def combine(question: Question, members: Sequence[Predictions]) -> Predictions:

@@ -157,10 +157,7 @@ class ChoiceTask(AlwaysAnswered):
         self, folder: Path, split: str, examples: Sequence[ChoiceExample], predictions: Predictions
     ) -> list[Path]:
         """JSON lines with `id`, `prediction` and `probabilities`: RACE has no form of its own for them."""
-        check_predicted(examples, predictions, at_least=len(examples))
-        path = folder / f"{self.name}-{split}.jsonl"
-        write_records(path, (make_record(example.id, predictions[example.id]) for example in examples))
-        return [path]
+        return [write_records(folder, self.name, split, examples, predictions)]
 
     def read_predictions(self, path: Path) -> Predictions:
         """JSON lines as we write them, a JSON object of ids and letters, or a table with the columns id and
@@ -173,13 +170,6 @@ class ChoiceTask(AlwaysAnswered):
             require(listed, f"{place}: the probabilities are {numbers!r}; there must be one for each option")
             predictions[id_] = Prediction(letter, tuple(parse_number(place, number) for number in numbers))
         return predictions
-
-
-def make_record(id_: str, prediction: Prediction) -> dict[str, Any]:
-    record: dict[str, Any] = {"id": id_, "prediction": prediction.answer}
-    if prediction.probabilities:
-        record["probabilities"] = prediction.probabilities
-    return record
 
 
 def fill_blank(question: str, option: str) -> str:

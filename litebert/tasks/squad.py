@@ -34,6 +34,7 @@ from litebert.tasks.task import (
     Task,
     check_ids,
     check_predicted,
+    softmax,
 )
 from litebert.tasks.windows import ABSENT, Paragraph, WindowSample, cut_windows, encode_paragraph
 from litebert.text.formats import DECOMPRESSORS
@@ -155,7 +156,7 @@ class SpanTask:
         }
 
     def score(self, examples: Sequence[SpanExample], predictions: Predictions) -> dict[str, float]:
-        known = any(example.answers or example.is_impossible for example in examples)
+        known = self.is_labelled(examples)
         require(known, f"none of these {len(examples)} questions has its answer with it; score a split that has them")
         check_predicted(examples, predictions, at_least=1)
         texts = {key: prediction.answer for key, prediction in predictions.items()}
@@ -293,18 +294,19 @@ def best_text(prediction: Prediction) -> str:
 
 def list_best(candidates: Sequence[Candidate], score: Literal["logit", "log_prob"]) -> list[dict[str, Any]]:
     """Candidates as the official tools write them, for SQuAD 2.0 with scores of another name, and with their places."""
-    scores = np.array([total(candidate) for candidate in candidates])
-    weights = np.exp(scores - scores.max(initial=-np.inf))
+    if not candidates:
+        return []
+    shares = softmax(np.array([total(candidate) for candidate in candidates]))
     return [
         {
             "text": candidate.text,
-            "probability": float(weight),
+            "probability": float(share),
             f"start_{score}": candidate.start_score,
             f"end_{score}": candidate.end_score,
             "start": candidate.start,
             "end": candidate.end,
         }
-        for candidate, weight in zip(candidates, weights / weights.sum(), strict=True)
+        for candidate, share in zip(candidates, shares, strict=True)
     ]
 
 

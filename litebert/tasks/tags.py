@@ -20,6 +20,7 @@ from litebert.tasks.records import parse_list, read_records, write_records
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
 from litebert.tasks.task import (
+    LENGTH_ADVICE,
     SPLITS,
     AlwaysAnswered,
     Encoded,
@@ -97,10 +98,7 @@ class TagTask(AlwaysAnswered):
             num_parted += len(parts) > 1
             samples += [make_sample(vocabulary, number, words[part], tags[part]) for part in parts]
         share = f"{num_parted:,} of {len(examples):,} sentences"
-        note = (
-            f"{share} have more than {limits.length} tokens and are read in parts; a greater length, if the model has "
-            "the positions, keeps them whole"
-        )
+        note = f"{share} have more than {limits.length} tokens and are read in parts; {LENGTH_ADVICE}"
         return Encoded(samples, [note] if num_parted else [])
 
     def decode(
@@ -130,10 +128,7 @@ class TagTask(AlwaysAnswered):
     def write_predictions(
         self, folder: Path, split: str, examples: Sequence[TagExample], predictions: Predictions
     ) -> list[Path]:
-        check_predicted(examples, predictions, at_least=len(examples))
-        path = folder / f"{self.name}-{split}.jsonl"
-        write_records(path, ({"id": e.id, "prediction": predictions[e.id].answer} for e in examples))
-        return [path]
+        return [write_records(folder, self.name, split, examples, predictions)]
 
     def read_predictions(self, path: Path) -> Predictions:
         """From JSON lines as we write them, a table with the columns index and prediction, or a JSON object by id; tags

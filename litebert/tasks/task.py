@@ -25,6 +25,7 @@ SPAN_KINDS: frozenset[Kind] = frozenset({"span", "answerable_span"})
 Ids = NDArray[np.int32]
 SPLITS: Mapping[str, tuple[str, ...]] = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
 """Of a task that has one of each."""
+LENGTH_ADVICE = "a greater length, if the model has the positions, keeps them whole"
 
 
 class Question(NamedTuple):
