@@ -23,8 +23,9 @@ import tyro
 from sides import begin, compare_speeds, show_speeds, start_worker, tell
 
 from litebert.finetuning.asking import ask
-from litebert.finetuning.evaluation import draw, head_of
+from litebert.finetuning.heads import head_of
 from litebert.finetuning.stream import Stream
+from litebert.finetuning.task_model import draw
 from litebert.models.folder import write_model
 from litebert.models.heads import Model
 from litebert.presets import find_preset

@@ -11,16 +11,10 @@ import torch
 
 from litebert.config import require
 from litebert.finetuning.config import FREE, FinetuneConfig, make_schedule
-from litebert.finetuning.evaluation import (
-    Finetuned,
-    Split,
-    TaskFile,
-    check_model,
-    draw,
-    head_of,
-    read_task_file,
-)
+from litebert.finetuning.heads import head_of
 from litebert.finetuning.stuck import count_stuck, lower_rate
+from litebert.finetuning.task_file import TaskFile, read_task_file
+from litebert.finetuning.task_model import Split, TaskModel, check_model, draw
 from litebert.models.encoder import sharing_map
 from litebert.models.folder import complete_model, find_folder
 from litebert.models.heads import POOLED_KINDS, Model, make_head
@@ -42,7 +36,7 @@ class Prepared(NamedTuple):
     """A run that is ready to start."""
 
     config: FinetuneConfig
-    asked: Finetuned
+    task_model: TaskModel
     head: str
     """Whether it is new, in words."""
     samples: Sequence[Sample]
@@ -75,14 +69,14 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     stored = TaskFile(
         task=config.task, columns=config.columns, limits=config.limits, labels=question.labels, several=question.several
     )
-    asked = Finetuned(model, vocabulary, task, question, stored)
-    check_model(asked, config.init)
+    task_model = TaskModel(model, vocabulary, task, question, stored)
+    check_model(task_model, config.init)
     check_sharing_of_work(config, question, ranks)
     encoded = task.encode(train_examples, vocabulary, question, config.limits)
     samples = [sample for sample in encoded.samples if sample.span is not None or question.kind not in SPAN_KINDS]
     check_segments(model, samples, config.init)
     require(samples, f"nothing can be learned from the {len(train_examples):,} examples of {config.data}; mend them")
-    dev = [asked.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]
+    dev = [task_model.read(config.data, name, config.dev_examples) for name in task.splits["dev"]]
     check_dev(task, dev, train_examples, config.data)
     data = describe_data(train_examples, dev)
     check_data(run, data, "data")
@@ -91,7 +85,7 @@ def prepare(config: FinetuneConfig, run: Path, ranks: Ranks) -> Prepared:
     notes = [f"train: {note}" for note in encoded.notes]
     notes += [f"{split.name}: {note}" for split in dev for note in split.encoded.notes]
     balance = describe_balance(train_examples, question)
-    return Prepared(config, asked, head, samples, dev, schedule, data, notes, balance)
+    return Prepared(config, task_model, head, samples, dev, schedule, data, notes, balance)
 
 
 def check_dev(task: Task, dev: Sequence[Split], train_examples: Sequence[Any], data: str) -> None:
@@ -143,8 +137,8 @@ def make_model(config: FinetuneConfig, question: Question) -> tuple[Model, str]:
     dropout = {} if config.dropout is None else dict.fromkeys(("hidden_dropout", "attention_dropout"), config.dropout)
     model, made = complete_model(config.init, heads=[head], **(dropout | read_changes(config.encoder)))
     before = read_task_file(find_folder(Path(config.init)))
-    asked = (config.task, config.columns, question.labels)
-    is_other = before is not None and (before.task, before.columns, before.labels) != asked
+    wanted = (config.task, config.columns, question.labels)
+    is_other = before is not None and (before.task, before.columns, before.labels) != wanted
     is_new = f"heads.{head.kind}" in made or is_other or config.scratch
     if is_other:
         model.heads[head.kind] = make_head(model.config, head)
@@ -196,13 +190,13 @@ def describe_examples(examples: Sequence[Any]) -> dict[str, Any]:
 
 def describe_run(prepared: Prepared) -> dict[str, str]:
     """What a run will do, in words."""
-    config, schedule, asked = prepared.config, prepared.schedule, prepared.asked
-    questions = len(prepared.samples) // asked.question.num_choices
-    trained = sum(parameter.numel() for parameter in asked.model.parameters() if parameter.requires_grad)
+    config, schedule, task_model = prepared.config, prepared.schedule, prepared.task_model
+    questions = len(prepared.samples) // task_model.question.num_choices
+    trained = sum(parameter.numel() for parameter in task_model.model.parameters() if parameter.requires_grad)
     epochs = schedule.steps * config.num_examples / questions
     described = {
-        "task": f"{config.task}: {asked.question.kind.replace('_', ' ')}"
-        + (f" of {len(asked.question.labels)}" if asked.question.labels else ""),
+        "task": f"{config.task}: {task_model.question.kind.replace('_', ' ')}"
+        + (f" of {len(task_model.question.labels)}" if task_model.question.labels else ""),
         "model": f"{config.init}{', weights at random' if config.scratch else ''}: {trained:,} parameters to train",
         "head": prepared.head,
         "data": f"{questions:,} to learn from, "

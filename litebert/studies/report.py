@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from litebert.config import UserError, from_dict, read_config, read_json, require
-from litebert.finetuning.evaluation import scores_by_split
+from litebert.finetuning.results import scores_by_split
 from litebert.finetuning.seeds import find_seeds
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.preparation import describe_data

@@ -153,14 +153,14 @@ def combine_spans(question: Question, id_: str, members: Members) -> Prediction:
         known = (member.candidates or member.answer == "") and all(span.start >= 0 for span in member.candidates)
         said = f"{id_}: a member has an answer without spans, or spans without their places"
         require(known, f"{said}; an ensemble needs both, as our n-best files have them")
-        for place, candidate in find_spans(member).items():
+        for place, candidate in find_best_spans(member).items():
             proposed.setdefault(place, []).append(candidate)
     candidates = tuple(sorted(map(average_candidates, proposed.values()), key=rank))
     answer = candidates[0].text if candidates else ""
     return Prediction(answer, (), candidates, average([member.no_answer for member in members]))
 
 
-def find_spans(member: Prediction) -> dict[tuple[int, int], Candidate]:
+def find_best_spans(member: Prediction) -> dict[tuple[int, int], Candidate]:
     """A member's spans by their places; of those that several windows have, the best."""
     return {(span.start, span.end): span for span in sorted(member.candidates, key=rank, reverse=True)}
 

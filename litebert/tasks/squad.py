@@ -93,13 +93,13 @@ class SpanTask:
         questions = list(vocabulary.encode_each([example.question for example in examples]))
         paragraphs: dict[str, Paragraph] = {}
         samples: list[Sample] = []
-        tally: Counter[str] = Counter(cut=sum(len(asked) > limits.question_length for asked in questions))
-        for number, (example, asked) in enumerate(zip(examples, questions, strict=True)):
+        tally: Counter[str] = Counter(cut=sum(len(ids) > limits.question_length for ids in questions))
+        for number, (example, ids) in enumerate(zip(examples, questions, strict=True)):
             if example.context not in paragraphs:
                 paragraphs[example.context] = encode_paragraph(vocabulary, example.context)
             paragraph = paragraphs[example.context]
             answer = self.find_answer(example, paragraph, tally)
-            samples += cut_windows(vocabulary, asked.tolist(), paragraph, answer, limits, number)
+            samples += cut_windows(vocabulary, ids.tolist(), paragraph, answer, limits, number)
         if tally["without"] == len(examples):
             del tally["without"]  # they are to be answered, not to be learned from
         return Encoded(samples, describe_tally(tally, len(examples), limits))

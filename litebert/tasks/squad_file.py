@@ -53,15 +53,15 @@ def read_examples(path: str) -> Iterator[SpanExample]:
 
 def read_paragraph(place: str, paragraph: Any) -> Iterator[SpanExample]:
     context = pick(place, paragraph, "context", str)
-    for number, asked in enumerate(pick(place, paragraph, "qas", list), 1):
+    for number, record in enumerate(pick(place, paragraph, "qas", list), 1):
         at = f"{place}, question {number}"
-        question, key = pick(at, asked, "question", str), pick(at, asked, "id", str | int)
-        given = asked.get("answers") or []
+        question, key = pick(at, record, "question", str), pick(at, record, "id", str | int)
+        given = record.get("answers") or []
         require(
             isinstance(given, list), f"{at}: 'answers' is {given!r:.60}; it must be a list of texts with their start"
         )
         answers = tuple(read_answer(at, answer) for answer in given)
-        is_impossible = bool(asked.get("is_impossible", False))
+        is_impossible = bool(record.get("is_impossible", False))
         yield SpanExample(str(key), at, context, question, () if is_impossible else answers, is_impossible)
 
 

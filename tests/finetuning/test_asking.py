@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.finetuning.asking import BATCH_TOKENS, BEAM_SIZE, ask, group_by_length
-from litebert.finetuning.evaluation import head_of
+from litebert.finetuning.heads import head_of
 from litebert.models.heads import AnswerableSpanHead, Model
 from litebert.tasks.task import Beam, Question, Sample
 from tests.finetuning.made import CONFIG

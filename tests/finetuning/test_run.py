@@ -18,9 +18,9 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from litebert.config import UserError
 from litebert.finetuning.config import FinetuneConfig
-from litebert.finetuning.evaluation import open_finetuned
 from litebert.finetuning.preparation import Prepared, describe_run, prepare
 from litebert.finetuning.run import carry_out, make_selection, make_training, read_test
+from litebert.finetuning.task_model import open_finetuned
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.tasks.task import Limits, Sample
@@ -112,8 +112,8 @@ def test_a_threshold_that_dev_chose_stays_with_the_model(finished: Make) -> None
     assert {key for key, odd in odds.items() if odd > threshold} == {key for key, text in answers.items() if not text}
     assert {key for key, text in answers.items() if not text} == {f"question-{n}" for n in range(0, SIZES["dev"], 3)}
     # A split that is asked about alone is decided by it too, whatever would suit that split.
-    asked = open_finetuned(run / "model", config.data)
-    assert asked.evaluate(asked.read(config.data, "test")).threshold == threshold
+    task_model = open_finetuned(run / "model", config.data)
+    assert task_model.evaluate(task_model.read(config.data, "test")).threshold == threshold
 
 
 AUTO_CLASSES = {
@@ -264,7 +264,7 @@ def test_a_run_that_gets_no_better_is_stopped_and_stays_so(
 def test_the_weights_are_the_folders_unless_they_are_to_be_random(tmp_path: Path, start: Path) -> None:
     config = make_config("label", write_data("label", tmp_path / "data"), start)
     stored = read_model(start).encoder.state_dict()
-    models = [prepare(replace(config, **changes), tmp_path / "run", Ranks()).asked.model
+    models = [prepare(replace(config, **changes), tmp_path / "run", Ranks()).task_model.model
               for changes in ({}, {"scratch": True}, {"scratch": True, "seed": 1}, {"seed": 1})]  # fmt: skip
     words = [model.encoder.embedding.words.weight for model in models]
     for name, tensor in models[0].encoder.state_dict().items():
@@ -309,7 +309,7 @@ def test_a_model_that_was_fine_tuned_for_the_same_labels_keeps_its_head(
     config, run, _ = finished("label")
     same = prepare(replace(config, init=str(run / "model")), tmp_path / "run", Ranks())
     for name, tensor in read_model(run / "model").state_dict().items():
-        assert torch.equal(same.asked.model.state_dict()[name], tensor)
+        assert torch.equal(same.task_model.model.state_dict()[name], tensor)
     assert describe_run(same)["head"] == f"goes on as it is; {run}/model was fine-tuned for text"
     scratch = prepare(replace(config, init=str(run / "model"), scratch=True), tmp_path / "run", Ranks())
     other = make_config("several", write_data("several", tmp_path / "data"), run / "model")
@@ -421,7 +421,7 @@ def test_labels_are_those_of_all_examples_also_where_few_are_drawn(tmp_path: Pat
         with (data / f"{name}.jsonl").open("a") as file:
             file.write('{"text": "the old house", "label": "rare"}\n')
     prepared = prepare(make_config("label", data, start, train_examples=4), tmp_path / "run", Ranks())
-    assert prepared.asked.question.labels == ("no", "rare", "yes") and len(prepared.samples) == 4
+    assert prepared.task_model.question.labels == ("no", "rare", "yes") and len(prepared.samples) == 4
 
 
 def test_a_model_is_not_fine_tuned_into_its_own_folder(tmp_path: Path, start: Path) -> None:
@@ -472,14 +472,14 @@ def test_a_test_that_is_not_there_is_told_and_an_error_of_ours_is_not_hidden(
     finished: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     config, run, _ = finished("label")
-    asked = open_finetuned(run / "model", config.data)
+    task_model = open_finetuned(run / "model", config.data)
     alone = replace(config, data=str(write_data("label", tmp_path, splits=("train", "dev"))))
     with caplog.at_level(logging.WARNING):
-        assert read_test(asked, alone) == []
+        assert read_test(task_model, alone) == []
     assert "there are no predictions for test" in caplog.text
     monkeypatch.setattr("litebert.tasks.classes.check_labelled", lambda _: int("no number"))
     with pytest.raises(ValueError, match="invalid literal"):
-        read_test(asked, config)
+        read_test(task_model, config)
 
 
 class Lone(Ranks):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from litebert.finetuning.evaluation import Evaluated
 from litebert.finetuning.preparation import prepare
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stuck import describe_stuck, lower_rate
+from litebert.finetuning.task_model import Evaluated
 from litebert.models.heads import Model
 from litebert.tasks.classes import TextExample
 from litebert.tasks.race import ChoiceExample
@@ -33,12 +33,16 @@ class Chooser:
         dev = (data / "dev.jsonl").read_text().splitlines()
         (data / "dev.jsonl").write_text("\n".join([*dev[:2], *dev[:1] * 22]) + "\n")
         prepared = prepare(make_config("label", data, start), folder / "run", Ranks())
-        self.model, self.kept = prepared.asked.model, []
+        self.model, self.kept = prepared.task_model.model, []
         (folder / "run").mkdir()
         defaults = {"steps": 90, "warmup_steps": 9, "evaluate_every": 5, "patience": 0}
         defaults |= {"retries": False, "stops_if_stuck": False}
         self.selection = Selection(
-            asked=prepared.asked, dev=prepared.dev, folder=folder / "run", keep=self.keep, **defaults | settings
+            task_model=prepared.task_model,
+            dev=prepared.dev,
+            folder=folder / "run",
+            keep=self.keep,
+            **defaults | settings,
         )
 
     def keep(self, model: Model, result: Evaluated) -> None:

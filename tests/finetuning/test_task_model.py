@@ -4,7 +4,8 @@ from typing import Any, cast
 import pytest
 
 from litebert.config import UserError
-from litebert.finetuning.evaluation import Finetuned, check_question
+from litebert.finetuning.heads import check_question
+from litebert.finetuning.task_model import TaskModel
 from litebert.tasks.registry import TASKS
 from litebert.tasks.task import Question
 from litebert.tasks.text import TextColumns, make_task
@@ -12,15 +13,15 @@ from litebert.tasks.text import TextColumns, make_task
 
 def test_a_file_is_one_of_a_tasks_splits(tmp_path: Path) -> None:
     nothing = cast(Any, None)
-    asked = Finetuned(nothing, nothing, TASKS["mnli"], nothing, nothing)
+    task_model = TaskModel(nothing, nothing, TASKS["mnli"], nothing, nothing)
     file = tmp_path / "test_matched.tsv"
     file.touch()
-    assert asked.choose_splits(str(tmp_path), None, "test") == ("test_matched", "test_mismatched")
-    assert asked.choose_splits("hub:", None, "test") == ("test_matched", "test_mismatched")
-    assert asked.choose_splits(str(file), "test_matched", "test") == ("test_matched",)
+    assert task_model.choose_splits(str(tmp_path), None, "test") == ("test_matched", "test_mismatched")
+    assert task_model.choose_splits("hub:", None, "test") == ("test_matched", "test_mismatched")
+    assert task_model.choose_splits(str(file), "test_matched", "test") == ("test_matched",)
     with pytest.raises(UserError, match="is one file, and mnli has test_matched and test_mismatched; say with --split"):
-        asked.choose_splits(str(file), None, "test")
-    alone = asked._replace(task=TASKS["ax"])
+        task_model.choose_splits(str(file), None, "test")
+    alone = task_model._replace(task=TASKS["ax"])
     assert alone.choose_splits(str(file), None, "dev", "test") == TASKS["ax"].splits["test"]
 
 
