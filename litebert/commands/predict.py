@@ -80,7 +80,7 @@ def pack_submission(folder: Path) -> None:
 def answer_text(options: Options) -> None:
     from litebert.config import require
     from litebert.display import print_json, print_table
-    from litebert.finetuning.task_model import Split, open_finetuned
+    from litebert.finetuning.task_model import open_finetuned
     from litebert.tasks.classes import ClassTask, TextExample
 
     task_model = open_finetuned(options.model, "", options.task)
@@ -93,15 +93,15 @@ def answer_text(options: Options) -> None:
     wants = "two texts; give the second with --second" if task_model.task.has_second else "one text; leave --second out"
     require(task_model.task.has_second == (options.second is not None), f"{options.model} was fine-tuned for {wants}")
     examples = [TextExample("0", "--text", options.text, options.second)]
-    encoded = task_model.task.encode(examples, task_model.vocabulary, task_model.question, task_model.stored.limits)
-    for note in () if options.json else encoded.notes:
+    split = task_model.encode("text", examples)
+    for note in () if options.json else split.encoded.notes:
         print(note)
-    prediction = task_model.evaluate(Split("text", examples, encoded)).predictions["0"]
+    prediction = task_model.evaluate(split).predictions["0"]
     shares = zip(task_model.question.labels, prediction.probabilities, strict=bool(task_model.question.labels))
     ranked = {label: float(share) for label, share in sorted(shares, key=lambda pair: -pair[1])}
     if options.json:
         probabilities = {"probabilities": ranked} if ranked else {}
-        print_json({"answer": prediction.answer, **probabilities, "notes": list(encoded.notes)})
+        print_json({"answer": prediction.answer, **probabilities, "notes": list(split.encoded.notes)})
     elif ranked:
         print_table([{"label": label, "probability": share} for label, share in ranked.items()])
     else:

@@ -119,22 +119,9 @@ def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection
     config = prepared.config
     device = next(prepared.task_model.model.parameters()).device
     task_model = open_finetuned(run / "model", config.data, config.task, device=device)
-    splits = [*prepared.dev, *read_test(task_model, config)]
-    best = selection.read_best() or {}
-    scores: dict[str, Any] = {
-        "task": config.task,
-        "metric": task_model.task.metric,
-        "step": best.get("step"),
-        "steps": outcome.step,
-        "learning_rate": prepared.schedule.learning_rate,
-        "seed": config.seed,
-        "stuck": selection.find_stuck(outcome.step),
-        "attempts": count_stuck(run) + 1,
-        "notes": prepared.notes,
-        "files": {},
-    }
+    scores = describe_outcome(prepared, run, outcome, selection)
     (run / "predictions").mkdir(exist_ok=True)
-    for split in splits:
+    for split in (*prepared.dev, *read_test(task_model, config)):
         result = task_model.evaluate(split)
         written = task_model.task.write_predictions(run / "predictions", split.name, split.examples, result.predictions)
         scores["files"][split.name] = str(written[0].relative_to(run))
@@ -143,10 +130,24 @@ def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection
         if split is prepared.dev[0]:
             draw_pictures(run, task_model.question, split.examples, result.predictions)
     write_json_file(run / "scores.json", scores)
-    write_card(
-        run / "model", config, task_model.model, scores, len(prepared.samples) // task_model.question.num_choices
-    )
+    write_card(run / "model", config, task_model.model, scores, prepared.num_questions)
     return scores
+
+
+def describe_outcome(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection) -> dict[str, Any]:
+    """What scores.json says beside the scores."""
+    return {
+        "task": prepared.config.task,
+        "metric": prepared.task_model.task.metric,
+        "step": (selection.read_best() or {}).get("step"),
+        "steps": outcome.step,
+        "learning_rate": prepared.schedule.learning_rate,
+        "seed": prepared.config.seed,
+        "stuck": selection.find_stuck(outcome.step),
+        "attempts": count_stuck(run) + 1,
+        "notes": prepared.notes,
+        "files": {},
+    }
 
 
 def read_test(task_model: TaskModel, config: FinetuneConfig) -> list[Split]:

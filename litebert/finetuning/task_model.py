@@ -75,6 +75,9 @@ class TaskModel(NamedTuple):
         if forgets:
             forgotten = [example.without_gold() for example in examples]
             examples = Examples(forgotten, getattr(examples, "notes", ()))
+        return self.encode(split, examples)
+
+    def encode(self, split: str, examples: Sequence[Any]) -> Split:
         return Split(split, examples, self.task.encode(examples, self.vocabulary, self.question, self.stored.limits))
 
     def evaluate(self, split: Split, *, fits_threshold: bool = False) -> Evaluated:
