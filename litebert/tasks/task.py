@@ -60,6 +60,8 @@ class Sample(NamedTuple):
     """The first and last token of the answer; 0 and 0 where it is not in this sample."""
     paragraph: tuple[int, int] | None = None
     """Where an answer may lie: from the first number up to but without the second."""
+    word_starts: Ids | None = None
+    """The first token of each word, where words are asked about."""
 
 
 class Encoded(NamedTuple):
@@ -249,8 +251,9 @@ def check_ids(examples: Iterable[Example]) -> None:
     """Refuses two examples with one id: predictions could not be told apart."""
     places: dict[str, str] = {}
     for example in examples:
-        before = places.setdefault(example.id, example.place)
-        require(before is example.place, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
+        before = places.get(example.id)
+        require(before is None, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
+        places[example.id] = example.place
 
 
 def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at_least: int) -> None:
@@ -307,12 +310,14 @@ def pack_token_labels(samples: Sequence[Sample]) -> Tensor | None:
 
 def pack_allowed(samples: Sequence[Sample]) -> Tensor | None:
     """An answer lies in the paragraph, or at the first token where there is none."""
-    if any(sample.paragraph is None for sample in samples):
-        return None
-    allowed = [np.zeros(len(sample.token_ids), bool) for sample in samples]
-    for sample, places in zip(samples, allowed, strict=True):
+    allowed = []
+    for sample in samples:
+        if sample.paragraph is None:
+            return None
+        places = np.zeros(len(sample.token_ids), bool)
         places[0] = True
-        places[slice(*(sample.paragraph or ()))] = True
+        places[slice(*sample.paragraph)] = True
+        allowed.append(places)
     return torch.from_numpy(np.concatenate(allowed))
 
 

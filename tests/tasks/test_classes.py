@@ -259,6 +259,9 @@ def test_not_every_example_is_predicted_is_refused_when_written(tmp_path: Path) 
 
 def test_two_examples_of_one_id_are_refused() -> None:
     task = make_task(read_split=lambda data, split: [TextExample("7", "here", "a"), TextExample("7", "there", "b")])
+    again = make_task(read_split=lambda data, split: [TextExample("7", "here", "a")] * 2)
+    with pytest.raises(UserError, match="^here: its id '7' is also that of here"):
+        again.read("", "dev")
     with pytest.raises(UserError, match="^there: its id '7' is also that of here"):
         task.read("", "train")
 
