@@ -25,7 +25,7 @@ class Ensemble(NamedTuple):
     scores: tuple[float, ...]
     """With the first member, with the first two, and so on; with all at once where none was chosen."""
     threshold: float | None
-    """Of no answer, that dev chose."""
+    """The no-answer threshold chosen on dev."""
     reached: dict[str, dict[str, float]]
     """All scores of each split whose answers are known."""
     files: list[Path]

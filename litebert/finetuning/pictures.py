@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NUM_BINS = 10
 LEAST_SHARE = 0.12
-"""Of right answers, that leaves room for a number below a point."""
+"""Above this share of right answers a count fits below its point."""
 MOST_LABELS = 40
 """Beyond which a matrix of labels cannot be read."""
 

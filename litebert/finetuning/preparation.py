@@ -120,7 +120,8 @@ def check_sharing_of_work(config: FinetuneConfig, question: Question, ranks: Ran
     """Refuses batches that cannot be cut as asked."""
     require(
         config.num_examples % ranks.num_ranks == 0,
-        f"a step has {config.num_examples} examples and there are {ranks.num_ranks} devices; make it a multiple",
+        f"a step has {config.num_examples} examples and there are {ranks.num_ranks} devices; make num_examples a "
+        f"multiple of {ranks.num_ranks}",
     )
     micro = config.loop.micro_sequences
     require(

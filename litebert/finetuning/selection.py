@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 FILE = "best.json"
 STUCK_FILE = "stuck.json"
 GRACE = 1 / 3
-"""The share of a run's steps in which a model may still be at the majority class, and patience does not end it."""
+"""The share of a run during which neither patience nor the stuck check may end it."""
 
 
 @dataclass
@@ -81,12 +81,9 @@ class Selection:
     def look_if_stuck(self, step: int, predictions: Predictions) -> None:
         said = describe_stuck(self.task_model.question, self.dev[0].examples, predictions)
         if said is not None and said != self.find_stuck(step) and self.ranks.is_first:
-            others = "or more warm-up steps" if self.retries else "more warm-up steps, or --retry-if-stuck"
-            logger.warning(
-                "%s: nothing was learned but that; try more steps, a lower rate (5e-6 has freed large models), %s",
-                said,
-                others,
-            )
+            rest = "or more steps" if self.retries else "more steps, or --retry-if-stuck"
+            advice = f"Try a lower learning rate (5e-6 helped large models), more warm-up steps, {rest}."
+            logger.warning("%s: the model has learned nothing else. %s", said, advice)
         self.ranks.do_first(lambda: self.note_stuck(step, said))
 
     def note_stuck(self, step: int, said: str | None) -> None:
@@ -114,7 +111,7 @@ class Selection:
         return self.is_out_of_patience(step)
 
     def is_out_of_patience(self, step: int) -> bool:
-        """Found only where the model has just been evaluated, and seen whether it is stuck."""
+        """Answers only at steps that were evaluated."""
         if not self.patience or step < self.grace_steps or step % self.evaluate_every:
             return False
         best = self.read_best()

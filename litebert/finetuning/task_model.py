@@ -90,7 +90,7 @@ class TaskModel(NamedTuple):
             threshold = self.task.choose_threshold(split.examples, predictions)
         require(
             threshold is not None or not self.task.has_unanswerable,
-            "there is no threshold of no answer; choose one with --threshold",
+            "there is no no-answer threshold; choose one with --threshold",
         )
         predictions = self.task.decide(predictions, threshold)
         return Evaluated(predictions, self.task.score(split.examples, predictions) if labelled else {}, threshold)

@@ -73,7 +73,7 @@ class SpanTask:
         return examples
 
     def is_labelled(self, examples: Sequence[SpanExample]) -> bool:
-        """That none is known may be the answer."""
+        """Some question must have an answer, or be known to have none."""
         return any(example.answers or example.is_impossible for example in examples)
 
     def known_question(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class SpanTask:
         return Encoded(samples, describe_tally(tally, len(examples), limits))
 
     def find_answer(self, example: SpanExample, paragraph: Paragraph, tally: Counter[str]) -> tuple[int, int] | None:
-        """Where answers may be missing, a question without any has none; elsewhere nothing is known of it."""
+        """A question without answers: unanswerable in SQuAD 2.0, merely unlabelled elsewhere."""
         if example.answers:
             return find_tokens(example, paragraph, tally)
         if example.is_impossible or self.has_unanswerable:
@@ -229,13 +229,18 @@ def describe_tally(tally: Counter[str], num_questions: int, limits: Limits) -> l
     notes = []
     if total_answers := tally["exact"] + tally["widened"] + tally["not found"]:
         notes.append(
-            f"of {total_answers:,} answers, {tally['exact']:,} are whole tokens, {tally['widened']:,} are widened to "
-            f"the tokens they are a part of, and {tally['not found']:,} are not in their paragraph and train nothing; "
-            f"{tally['moved']:,} stand elsewhere than their answer_start says, or it says nothing, and are taken where "
-            "they are nearest"
+            f"{total_answers:,} answers: {tally['exact']:,} match whole tokens, {tally['widened']:,} were widened to "
+            f"whole tokens, {tally['not found']:,} were not found in their paragraph and are not trained on"
+        )
+    if tally["moved"]:
+        notes.append(
+            f"{tally['moved']:,} answers were found away from their answer_start, or have none; the nearest match is "
+            "used"
         )
     if tally["without"]:
-        notes.append(f"{tally['without']:,} of {num_questions:,} questions have no answer with them and train nothing")
+        notes.append(
+            f"{tally['without']:,} of {num_questions:,} questions have no answer with them and are not trained on"
+        )
     if tally["cut"]:
         notes.append(f"{tally['cut']:,} of {num_questions:,} questions are cut to {limits.question_length} tokens")
     return notes

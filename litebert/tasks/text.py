@@ -112,7 +112,7 @@ def make_example(columns: TextColumns, row: Row, number: int, split: str) -> Tex
 
 
 def is_blank(columns: TextColumns, row: Row) -> bool:
-    """Whether the column to be told is not there or is left empty; but no labels at all are told by an empty one."""
+    """Whether the target is missing. An empty cell is missing too, except for `labels`, where it means none."""
     value = row.cells.get(columns.target)
     return columns.target not in row.cells or (columns.kind != "labels" and (value is None or value == ""))
 

@@ -400,7 +400,7 @@ def test_without_being_told_so_a_stuck_run_is_not_tried_again_but_says_so(
         scores = run_to_end(replace(stuck.config, retry_if_stuck=False), tmp_path / "run")
     assert scores["attempts"] == 1 and scores["steps"] == 6
     assert scores["stuck"] == "all 24 dev examples are given the label 'no'"
-    said = [line for line in caplog.messages if "nothing was learned but that; try more steps" in line]
+    said = [line for line in caplog.messages if "the model has learned nothing else. Try a lower" in line]
     assert len(said) == 1, "once, not at every evaluation"
 
 
@@ -514,7 +514,9 @@ def test_what_cannot_be_learned_from_is_refused_before_anything_is_written(tmp_p
     for one in (str(data / "dev-v1.1.json"), f"file://{data}/dev-v1.1.json"):
         with pytest.raises(UserError, match="dev-v1.1.json is one file for train and dev; give the folder that holds"):
             prepare(replace(config, data=one), run, Ranks())
-    with pytest.raises(UserError, match="a step has 5 examples and there are 2 devices; make it a multiple"):
+    with pytest.raises(
+        UserError, match="a step has 5 examples and there are 2 devices; make num_examples a multiple of 2"
+    ):
         prepare(replace(config, num_examples=5), run, Lone())
     with pytest.raises(UserError, match="ax is a test alone; fine-tune for a task that has data"):
         prepare(replace(config, task="ax"), run, Ranks())

@@ -113,21 +113,23 @@ def test_version_1_refuses_questions_without_an_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("example", "expected", "note"),
+    ("example", "expected", "note", "moved"),
     [
-        (make_example("a bird", 14), "a bird", "1 are whole tokens"),
-        (make_example("1990", 24), "1990s", "1 are widened"),
-        (make_example("the bird", 3), "the bird", "1 stand elsewhere"),
-        (make_example(" fox ", 3), "fox", "0 stand elsewhere"),
-        (make_example("fox", 40), "fox", "1 stand elsewhere"),
-        (make_example("a cat", 14), None, "1 are not in their paragraph"),
+        (make_example("a bird", 14), "a bird", "1 match whole tokens", False),
+        (make_example("1990", 24), "1990s", "1 were widened", False),
+        (make_example("the bird", 3), "the bird", "1 match whole tokens", True),
+        (make_example(" fox ", 3), "fox", "1 match whole tokens", False),
+        (make_example("fox", 40), "fox", "1 match whole tokens", True),
+        (make_example("fox", -1), "fox", "1 match whole tokens", True),
+        (make_example("a cat", 14), None, "1 were not found in their paragraph", False),
     ],
 )
 def test_an_answer_is_found_among_the_tokens(
-    vocabulary: Vocabulary, example: SpanExample, expected: str | None, note: str
+    vocabulary: Vocabulary, example: SpanExample, expected: str | None, note: str, moved: bool
 ) -> None:
-    (sample,), (notes,) = SQUAD1.encode([example], vocabulary, SPAN, Limits())
-    assert note in notes
+    (sample,), (first, *others) = SQUAD1.encode([example], vocabulary, SPAN, Limits())
+    away = "1 answers were found away from their answer_start, or have none; the nearest match is used"
+    assert note in first and others == [away] * moved
     if expected is None or sample.span is None:
         assert expected is sample.span is None
     else:
@@ -150,7 +152,7 @@ def test_only_what_is_known_is_to_be_learned(vocabulary: Vocabulary) -> None:
     assert pack(samples).spans_BX is None and pack(samples[:1]).spans_BX is not None
     samples, notes = SQUAD1.encode([kinds[1], make_example()], vocabulary, SPAN, Limits())
     assert samples[0].span is None and samples[1].span is not None
-    assert notes[-1] == "1 of 2 questions have no answer with them and train nothing"
+    assert notes[-1] == "1 of 2 questions have no answer with them and are not trained on"
     assert not SQUAD1.encode(kinds[1:2], vocabulary, SPAN, Limits()).notes  # nothing is to be learned from these
 
 
@@ -301,7 +303,7 @@ def test_a_model_that_knows_all_spans_answers_real_questions_rightly(data: Path,
     samples, notes = SQUAD1.encode(examples, vocabulary, SPAN, limits)
     predictions = SQUAD1.decode(examples, samples, say_spans(samples), SPAN, limits)
     right = sum(predictions[example.id].answer == example.answers[0][0].strip() for example in examples)
-    assert f"{right:,} are whole tokens" in notes[0] and right > 0.99 * len(examples)
+    assert f"{right:,} match whole tokens" in notes[0] and right > 0.99 * len(examples)
     assert SQUAD1.score(examples, predictions)["f1"] > 99.8
 
 
