@@ -23,9 +23,9 @@ MOST_LABELS = 40
 def draw_pictures(run: Path, question: Question, examples: Sequence[Example], predictions: Predictions) -> list[Path]:
     """Writes the pictures that suit a question, and says which."""
     figures: dict[str, Figure] = {}
-    if question.kind == "classes" and not question.labels:
+    if question.kind == "number":
         figures["numbers.png"] = draw_numbers(examples, predictions)
-    elif question.kind in ("classes", "choice") and not question.several:
+    elif question.kind in ("classes", "choice"):
         if 0 < len(question.labels) <= MOST_LABELS:
             figures["confusion.png"] = draw_confusion(question.labels, examples, predictions)
         right = [predictions[example.id].answer == example.gold for example in examples]

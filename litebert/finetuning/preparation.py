@@ -92,7 +92,11 @@ def make_task_model(config: FinetuneConfig, task: Task, question: Question) -> t
     vocabulary = open_vocabulary(find_folder(Path(config.init)))
     model, head = make_model(config, question)
     stored = TaskFile(
-        task=config.task, columns=config.columns, limits=config.limits, labels=question.labels, several=question.several
+        task=config.task,
+        columns=config.columns,
+        limits=config.limits,
+        labels=question.labels,
+        several=question.kind == "labels",
     )
     task_model = TaskModel(model, vocabulary, task.with_labels(question.labels), question, stored)
     check_model(task_model, config.init)
@@ -166,7 +170,7 @@ def make_model(config: FinetuneConfig, question: Question) -> tuple[Model, str]:
     if config.scratch:
         torch.manual_seed(config.seed)
         model = Model(model.config, [head])
-    if question.kind not in POOLED_KINDS:
+    if question.head not in POOLED_KINDS:
         model.pooler = None  # nothing reads it, and transformers' classes for such heads have none
     freeze(model, config.freeze)
     said = "new, with random weights" if is_new else "goes on as it is"

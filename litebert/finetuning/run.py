@@ -102,7 +102,7 @@ def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Tra
     )
     return Training(
         model=prepared.task_model.model,
-        objective=Answering(question.kind, question.num_choices),
+        objective=Answering(question.head, question.num_choices),
         optimizer=config.optimizer,
         schedule=prepared.schedule,
         loop=config.loop,

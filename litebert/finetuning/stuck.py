@@ -21,7 +21,7 @@ ATTEMPT = ("checkpoints", "metrics.jsonl", "tensorboard", "model", "best.json", 
 
 def describe_stuck(question: Question, examples: Sequence[Example], predictions: Predictions) -> str | None:
     """Says so if predictions are what one gives who has seen no example: always the same, or as good as chance."""
-    if question.kind == "classes" and not question.labels:
+    if question.kind == "number":
         spread = float(np.std([prediction.answer for prediction in predictions.values()]))
         expected = float(np.std([example.gold for example in examples]))
         return "all dev examples are given nearly the same number" if spread < 0.01 * expected else None
@@ -37,8 +37,9 @@ def describe_stuck(question: Question, examples: Sequence[Example], predictions:
     if others or len(set(wanted)) < 2:
         return None
     if question.kind == "classes":
-        named = f"the label {answer!r}" if not question.several else f"the labels {', '.join(answer) or 'none'}"
-        return f"all {count:,} dev examples are given {named}"
+        return f"all {count:,} dev examples are given the label {answer!r}"
+    if question.kind == "labels":
+        return f"all {count:,} dev examples are given the labels {', '.join(answer) or 'none'}"
     if question.kind == "token_classes":
         return f"all {count:,} words of dev are given the tag {answer!r}"
     return f"all {count:,} questions of dev are given {f'the answer {answer!r}' if answer else 'no answer'}"

@@ -83,7 +83,7 @@ class TaskModel(NamedTuple):
     def evaluate(self, split: Split, *, fits_threshold: bool = False) -> Evaluated:
         """With the folder's threshold; or, on dev alone, with the best for the split itself."""
         limits, threshold = self.stored.limits, self.stored.threshold
-        outputs = ask(self.model, split.encoded.samples, self.question.kind)
+        outputs = ask(self.model, split.encoded.samples, self.question.head)
         predictions = self.task.decode(split.examples, split.encoded.samples, outputs, self.question, limits)
         labelled = self.task.is_labelled(split.examples)
         if fits_threshold and labelled:

@@ -77,7 +77,7 @@ class ClassTask(AlwaysAnswered):
     metric: str
     read_split: Callable[[str | Path, str], Sequence[TextExample]]
     compare: Score
-    kind: Literal["label", "number", "several"] = "label"
+    kind: Literal["classes", "labels", "number"] = "classes"
     has_second: bool = False
     """Whether its examples have two texts."""
     separator: str = "|"
@@ -98,18 +98,16 @@ class ClassTask(AlwaysAnswered):
         return all(example.label is not None for example in examples)
 
     def known_question(self) -> dict[str, Any]:
-        labels = () if self.kind == "number" else self.labels
-        known: dict[str, Any] = {"kind": "classes", "several": self.kind == "several"}
-        return known if labels is None else known | {"labels": labels}
+        return {"kind": self.kind} | ({} if self.labels is None else {"labels": self.labels})
 
     def ask(self, examples: Sequence[TextExample]) -> Question:
         if self.kind == "number":
-            return Question("classes")
+            return Question("number")
         labels = sort_labels(examples) if self.labels is None else self.labels
-        least = 1 if self.kind == "several" else 2
+        least = 1 if self.kind == "labels" else 2
         given = ", ".join(map(repr, labels)) or "none"
         require(len(labels) >= least, f"the examples' labels are {given}; give at least {least} to tell apart")
-        return Question("classes", labels, several=self.kind == "several")
+        return Question(self.kind, labels)
 
     def with_labels(self, labels: tuple[str, ...]) -> "ClassTask":
         """Written predictions can name them then."""
@@ -165,13 +163,13 @@ class ClassTask(AlwaysAnswered):
     def parse_answer(self, place: str, answer: Any) -> Any:
         if self.kind == "number":
             return parse_number(place, answer)
-        if self.kind == "several":
+        if self.kind == "labels":
             answer = split_labels(answer, self.separator)
-        answers = [parse_label(place, label) for label in (answer if self.kind == "several" else [answer])]
+        answers = [parse_label(place, label) for label in (answer if self.kind == "labels" else [answer])]
         for label in answers:
             if self.labels and label not in self.labels:
                 raise UserError(f"{place}: {unknown_label(label, self.labels)}")
-        return tuple(answers) if self.kind == "several" else answers[0]
+        return tuple(answers) if self.kind == "labels" else answers[0]
 
     def order(self, place: str, probabilities: Any) -> tuple[float, ...]:
         """Probabilities in the order of the labels."""
@@ -235,9 +233,9 @@ def unknown_label(label: str, known: Sequence[str]) -> str:
 
 def predict(output: NDArray[np.float64], question: Question) -> Prediction:
     """What logits or a number say of one example."""
-    if not question.labels:
+    if question.kind == "number":
         return Prediction(output.item())
-    if question.several:
+    if question.kind == "labels":
         chosen = tuple(label for label, logit in zip(question.labels, output, strict=True) if logit > 0)
         return Prediction(chosen, tuple((0.5 + 0.5 * np.tanh(0.5 * output)).tolist()))
     return Prediction(question.labels[output.argmax()], tuple(softmax(output).tolist()))

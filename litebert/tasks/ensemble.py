@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from litebert.config import require
-from litebert.tasks.task import Candidate, Prediction, Predictions, Question, Task
+from litebert.tasks.task import Candidate, Kind, Prediction, Predictions, Question, Task
 
 Members = Sequence[Prediction]
 """What each member made of one example."""
@@ -71,7 +71,7 @@ def combine(question: Question, members: Sequence[Predictions]) -> Predictions:
     """
     named = {f"member {number}": predictions for number, predictions in enumerate(members, 1)}
     check_members(named)
-    combine_one = COMBINERS[name_answer(question)]
+    combine_one = COMBINERS[question.kind]
     return {id_: combine_one(question, id_, [predictions[id_] for predictions in members]) for id_ in members[0]}
 
 
@@ -82,15 +82,6 @@ def check_members(members: Mapping[str, Predictions]) -> None:
     lacking = {name: len(all_ids) - len(predictions) for name, predictions in members.items()}
     said = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
     require(not said, f"{said} of the {len(all_ids)} examples that others predicted; predict the same with all members")
-
-
-def name_answer(question: Question) -> str:
-    """What an answer is: the key of `COMBINERS`."""
-    if question.kind != "classes":
-        return question.kind
-    if not question.labels:
-        return "number"
-    return "several" if question.several else "label"
 
 
 def average(numbers: Sequence[float]) -> float:
@@ -199,9 +190,9 @@ def log_sum_exp(logits: Iterable[tuple[int, float]]) -> float:
     return most + math.log(math.fsum(math.exp(logit - most) for logit in best.values())) if best else 0.0
 
 
-COMBINERS: dict[str, Callable[[Question, str, Members], Prediction]] = {
-    "label": combine_labels,
-    "several": combine_several,
+COMBINERS: dict[Kind, Callable[[Question, str, Members], Prediction]] = {
+    "classes": combine_labels,
+    "labels": combine_several,
     "number": combine_numbers,
     "choice": combine_choices,
     "token_classes": combine_tags,

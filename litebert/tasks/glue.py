@@ -232,7 +232,7 @@ def make_task(name: str, layout: Layout) -> ClassTask:
         metric=METRICS.get(name, "accuracy"),
         read_split=partial(read_split, name),
         compare=SCORES.get(name, ACCURACY),
-        kind="label" if layout.labels else "number",
+        kind="classes" if layout.labels else "number",
         has_second=len(layout.texts) > 1,
         labels=layout.labels,
         splits=layout.splits,

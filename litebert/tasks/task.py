@@ -20,7 +20,9 @@ from litebert.batch import Batch
 from litebert.config import UserError, check_fields, require
 from litebert.text.vocabulary import Vocabulary
 
-Kind = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
+Head = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
+Kind = Head | Literal["labels", "number"]
+"""One of some classes, any number of labels, a number, one of some choices, a class for each token, or a span."""
 SPAN_KINDS: frozenset[Kind] = frozenset({"span", "answerable_span"})
 Ids = NDArray[np.int32]
 SPLITS: Mapping[str, tuple[str, ...]] = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
@@ -33,11 +35,14 @@ class Question(NamedTuple):
 
     kind: Kind
     labels: tuple[str, ...] = ()
-    """The classes; none for a number, a choice or a span."""
-    several: bool = False
-    """Whether any number of the labels may be right at once."""
+    """Of classes or labels; none for a number, a choice or a span."""
     num_choices: int = 1
     """How many samples after one another are the options of one question."""
+
+    @property
+    def head(self) -> Head:
+        """The kind of head that answers it."""
+        return "classes" if self.kind == "labels" or self.kind == "number" else self.kind
 
     @property
     def num_classes(self) -> int:

@@ -175,8 +175,8 @@ def score_numbers(gold: Sequence[float], predicted: Sequence[float], labels: tup
 
 
 # The score that models are chosen by, all scores, and what is predicted, by the kind of column.
-SCORES: dict[Kind, tuple[str, Score, Literal["label", "number", "several"]]] = {
-    "label": ("accuracy", score_labels, "label"),
+SCORES: dict[Kind, tuple[str, Score, Literal["classes", "labels", "number"]]] = {
+    "label": ("accuracy", score_labels, "classes"),
     "score": ("pearson", score_numbers, "number"),
-    "labels": ("micro_f1", score_sets, "several"),
+    "labels": ("micro_f1", score_sets, "labels"),
 }

@@ -115,7 +115,7 @@ def test_one_label_for_all_is_stuck_unless_no_other_was_wanted() -> None:
 
 
 def test_the_same_labels_tag_or_answer_for_all_is_stuck() -> None:
-    several = Question("classes", ("no", "yes"), several=True)
+    several = Question("labels", ("no", "yes"))
     said = "all 2 dev examples are given the labels none"
     assert describe_stuck(several, make_examples(("no",), ()), predict((), ())) == said
     assert describe_stuck(several, make_examples((), ()), predict((), ())) is None
@@ -152,7 +152,7 @@ def test_the_last_attempt_is_not_advised_to_try_again(
 
 @pytest.mark.parametrize("scale", [0.001, 1.0, 1000.0])
 def test_one_number_for_all_is_stuck_whatever_the_unit(scale: float) -> None:
-    gold, question = np.linspace(0, 5, 11) * scale, Question("classes")
+    gold, question = np.linspace(0, 5, 11) * scale, Question("number")
     examples = make_examples(*gold.tolist())
     same = predict(*(2.5 * scale + 0.001 * gold).tolist())
     assert describe_stuck(question, examples, same) == "all dev examples are given nearly the same number"
