@@ -23,8 +23,9 @@ import tyro
 from sides import begin, compare_speeds, show_speeds, start_worker, tell
 
 from litebert.finetuning.asking import ask
-from litebert.finetuning.evaluation import draw, head_of
+from litebert.finetuning.heads import head_of
 from litebert.finetuning.stream import Stream
+from litebert.finetuning.task_model import draw
 from litebert.models.folder import write_model
 from litebert.models.heads import Model
 from litebert.presets import find_preset
@@ -78,7 +79,7 @@ class Work:
         self.dev: Sequence[Sample] = encoded[1]
         torch.manual_seed(0)
         config = replace(find_preset(preset), vocab_size=vocabulary.size)
-        self.model = Model(config, [head_of(self.question, 0.1)], pooler=self.question.kind == "classes")
+        self.model = Model(config, [head_of(self.question, 0.1)], pooler=self.question.head == "classes")
 
 
 def prepare_litebert(work: Work, steps: int) -> tuple[Callable[[], None], Callable[[], None]]:
@@ -86,7 +87,7 @@ def prepare_litebert(work: Work, steps: int) -> tuple[Callable[[], None], Callab
     stream = Stream(work.train, num_examples=work.batch_size, ranks=Ranks())
     training = Training(
         model=work.model,
-        objective=Answering(work.question.kind),
+        objective=Answering(work.question.head),
         optimizer=OptimizerConfig(optimizer="adamw"),
         schedule=ScheduleConfig(steps=100_000, learning_rate=1e-5, warmup_steps=10),
         loop=LoopConfig(),
@@ -100,13 +101,13 @@ def prepare_litebert(work: Work, steps: int) -> tuple[Callable[[], None], Callab
         for _ in range(steps):
             loop.take_step(batches, [])
 
-    return train, lambda: ask(loop.model, work.dev, work.question.kind) and None
+    return train, lambda: ask(loop.model, work.dev, work.question.head) and None
 
 
 def prepare_transformers(work: Work, steps: int) -> tuple[Callable[[], None], Callable[[], None]]:
     from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
 
-    kind = {"classes": AutoModelForSequenceClassification, "span": AutoModelForQuestionAnswering}[work.question.kind]
+    kind = {"classes": AutoModelForSequenceClassification, "span": AutoModelForQuestionAnswering}[work.question.head]
     with tempfile.TemporaryDirectory() as folder:
         write_model(work.model, folder)
         model = kind.from_pretrained(folder, attn_implementation="sdpa")

@@ -29,7 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "tasks": {"config", "batch", "files", "text"},
     "training": {"__version__", "config", "batch", "files", "folders", "models"},
     "pretraining": {"config", "batch", "files", "text", "corpus", "models", "presets", "training"},
-    "finetuning": {"config", "batch", "files", "text", "tasks", "models", "presets", "training"},
+    "finetuning": {"config", "batch", "files", "folders", "text", "tasks", "models", "presets", "training"},
     "recipes": {"config", "corpus", "folders", "presets", "pretraining", "finetuning", "tasks", "training"},
     "beginnings": {"config", "pretraining", "finetuning", "recipes"},
     # All of the above but the text itself, and command lines.

@@ -34,27 +34,30 @@ class Options:
 def run(options: Options) -> None:
     from litebert.config import require
     from litebert.display import print_json, print_table
-    from litebert.finetuning.evaluation import open_finetuned
+    from litebert.finetuning.task_model import open_finetuned
+    from litebert.folders import require_place
     from litebert.training.process import prepare_process
 
     require(options.examples is None or options.examples > 0, f"--examples is {options.examples}; give at least 1")
+    if options.out is not None:
+        require_place(options.out, "--out")
     prepare_process()
-    asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
+    task_model = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
     scores = {}
-    for name in asked.choose_splits(options.data, options.split, "dev", "test"):
-        split = asked.read(options.data, name, options.examples)
+    for name in task_model.choose_splits(options.data, options.split, "dev", "test"):
+        split = task_model.read(options.data, name, options.examples)
         require(
-            asked.task.is_labelled(split.examples),
+            task_model.task.is_labelled(split.examples),
             f"{name} of {options.data} has no labels to score by; use litebert predict",
         )
-        has_none = asked.stored.threshold is None
-        result = asked.evaluate(split, fits_threshold=has_none and name in asked.task.splits["dev"])
+        has_none = task_model.stored.threshold is None
+        result = task_model.evaluate(split, fits_threshold=has_none and name in task_model.task.splits["dev"])
         scores[name] = result.scores | ({} if result.threshold is None else {"threshold": result.threshold})
         for note in () if options.json else split.encoded.notes:
             print(f"{name}: {note}")
         if options.out is not None:
             options.out.mkdir(parents=True, exist_ok=True)
-            asked.task.write_predictions(options.out, name, split.examples, result.predictions)
+            task_model.task.write_predictions(options.out, name, split.examples, result.predictions)
     if options.json:
         print_json(scores)
         return

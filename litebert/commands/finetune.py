@@ -94,7 +94,7 @@ def print_run(prepared: "Prepared") -> None:
 def print_scores(runs: list[dict[str, Any]], folders: list[Path], *, as_json: bool) -> None:
     """Of one run, or of several seeds."""
     from litebert.display import print_json, print_table
-    from litebert.finetuning.evaluation import find_score
+    from litebert.finetuning.results import find_score
     from litebert.finetuning.seeds import summarize
 
     _, folder = max(zip(map(find_score, runs), folders, strict=True), key=lambda found: found[0])

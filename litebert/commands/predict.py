@@ -36,7 +36,8 @@ class Options:
 
 def run(options: Options) -> None:
     from litebert.config import require
-    from litebert.finetuning.evaluation import open_finetuned
+    from litebert.finetuning.task_model import open_finetuned
+    from litebert.folders import require_place
     from litebert.training.process import prepare_process
 
     require(
@@ -53,15 +54,16 @@ def run(options: Options) -> None:
     require(options.second is None, "--second goes with --text; the second texts of --data are a column of it")
     require(options.out, "there is no place for the predictions; name a folder with --out")
     assert options.data is not None and options.out is not None
+    require_place(options.out, "--out")
     prepare_process()
-    asked = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
-    for name in asked.choose_splits(options.data, options.split, "test"):
-        split = asked.read(options.data, name, forgets=True)
+    task_model = open_finetuned(options.model, options.data, options.task).with_threshold(options.threshold)
+    for name in task_model.choose_splits(options.data, options.split, "test"):
+        split = task_model.read(options.data, name, forgets=True)
         for note in split.encoded.notes:
             print(f"{name}: {note}")
         options.out.mkdir(parents=True, exist_ok=True)
-        predictions = asked.evaluate(split).predictions
-        files = asked.task.write_predictions(options.out, name, split.examples, predictions)
+        predictions = task_model.evaluate(split).predictions
+        files = task_model.task.write_predictions(options.out, name, split.examples, predictions)
         print(f"{len(predictions):,} predictions in {', '.join(map(str, files))}")
     if options.zip:
         pack_submission(options.out)
@@ -78,27 +80,28 @@ def pack_submission(folder: Path) -> None:
 def answer_text(options: Options) -> None:
     from litebert.config import require
     from litebert.display import print_json, print_table
-    from litebert.finetuning.evaluation import Split, open_finetuned
+    from litebert.finetuning.task_model import open_finetuned
     from litebert.tasks.classes import ClassTask, TextExample
 
-    asked = open_finetuned(options.model, "", options.task)
+    task_model = open_finetuned(options.model, "", options.task)
     require(
-        isinstance(asked.task, ClassTask), f"{options.model} does not classify texts; give --data with its examples"
+        isinstance(task_model.task, ClassTask),
+        f"{options.model} does not classify texts; give --data with its examples",
     )
-    assert options.text is not None and isinstance(asked.task, ClassTask)
+    assert options.text is not None and isinstance(task_model.task, ClassTask)
     require(options.text.strip(), "--text is empty; give some")
-    wants = "two texts; give the second with --second" if asked.task.has_second else "one text; leave --second out"
-    require(asked.task.has_second == (options.second is not None), f"{options.model} was fine-tuned for {wants}")
+    wants = "two texts; give the second with --second" if task_model.task.has_second else "one text; leave --second out"
+    require(task_model.task.has_second == (options.second is not None), f"{options.model} was fine-tuned for {wants}")
     examples = [TextExample("0", "--text", options.text, options.second)]
-    encoded = asked.task.encode(examples, asked.vocabulary, asked.question, asked.stored.limits)
-    for note in () if options.json else encoded.notes:
+    split = task_model.encode("text", examples)
+    for note in () if options.json else split.encoded.notes:
         print(note)
-    prediction = asked.evaluate(Split("text", examples, encoded)).predictions["0"]
-    shares = zip(asked.question.labels, prediction.probabilities, strict=bool(asked.question.labels))
+    prediction = task_model.evaluate(split).predictions["0"]
+    shares = zip(task_model.question.labels, prediction.probabilities, strict=bool(task_model.question.labels))
     ranked = {label: float(share) for label, share in sorted(shares, key=lambda pair: -pair[1])}
     if options.json:
         probabilities = {"probabilities": ranked} if ranked else {}
-        print_json({"answer": prediction.answer, **probabilities, "notes": list(encoded.notes)})
+        print_json({"answer": prediction.answer, **probabilities, "notes": list(split.encoded.notes)})
     elif ranked:
         print_table([{"label": label, "probability": share} for label, share in ranked.items()])
     else:

@@ -47,7 +47,7 @@ def run(options: Options) -> None:
     surplus = len(predictions) - known
     if surplus:
         say(f"{surplus:,} of {len(predictions):,} predictions are of no example there, and count for nothing")
-    if isinstance(task, ClassTask) and task.kind == "label" and "macro_f1" in scores:
+    if isinstance(task, ClassTask) and task.kind == "classes" and "macro_f1" in scores:
         said = {predictions[example.id].answer for example in examples if example.id in predictions}
         strange = sorted(said - {example.label for example in examples})
         if strange:

@@ -12,7 +12,7 @@ from litebert.tasks.task import Beam, Sample, pack
 from litebert.training.evaluation import evaluating
 
 BATCH_TOKENS = 1 << 13
-"""Of a batch that nothing is learned from."""
+"""Most tokens of a batch when predicting."""
 BEAM_SIZE = 5
 """Starts that are considered where answers may be missing, and ends for each of them (ALBERT's released code)."""
 

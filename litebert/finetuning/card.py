@@ -6,7 +6,7 @@ from typing import Any
 
 from litebert.files import write_file
 from litebert.finetuning.config import FinetuneConfig
-from litebert.finetuning.evaluation import scores_by_split
+from litebert.finetuning.results import scores_by_split
 from litebert.models.heads import Model
 
 PIPELINES = {
@@ -23,17 +23,8 @@ def write_card(
 ) -> None:
     """What the model is, what it was trained on and how, and how good it is."""
     kind = next(iter(model.head_configs))
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    # What is evaluated at its end alone was chosen by nothing.
-    chosen = (["the step"] if config.loop.evaluate_every != 0 else []) + (
-        ["the threshold of no answer"] if kind == "answerable_span" else []
-    )
+    chosen = list_chosen(config, kind)
     start = "random weights" if config.scratch else f"`{'/'.join(Path(config.init).parts[-2:])}`"
-    rows = [
-        f"| {split} | {name} | {value:.2f} |"
-        for split, values in scores_by_split(scores).items()
-        for name, value in values.items()
-    ]
     lines = [
         "---",
         "library_name: litebert",
@@ -42,18 +33,40 @@ def write_card(
         "",
         f"# {config.task}, fine-tuned from {start}",
         "",
-        f"{parameters:,} parameters; {model.config.num_layers} layers, {model.config.hidden_size} wide, sharing "
-        f"{model.config.sharing}.",
-        f"Learned from {num_questions:,} samples, {scores['steps']:,} steps of {config.num_examples}, learning rate "
-        f"{scores['learning_rate']:.3g}, length {config.limits.length}, seed {config.seed}"
-        + (f"; the model of step {scores['step']:,} was best on dev, which chose it." if "the step" in chosen else "."),
+        *describe_training(config, model, scores, num_questions, was_chosen="the step" in chosen),
         "",
-        "| split | score | |",
-        "|---|---|---|",
-        *rows,
+        *list_scores(scores),
         "",
         "The scores are of this model alone."
         + (f" Those on dev are a little too high, since dev chose {' and '.join(chosen)}." if chosen else ""),
         "",
     ]
     write_file(folder / "README.md", "\n".join(lines).encode())
+
+
+def list_chosen(config: FinetuneConfig, kind: str) -> list[str]:
+    """What dev chose. What is evaluated at its end alone was chosen by nothing."""
+    step = ["the step"] if config.loop.evaluate_every != 0 else []
+    return step + (["the no-answer threshold"] if kind == "answerable_span" else [])
+
+
+def describe_training(
+    config: FinetuneConfig, model: Model, scores: Mapping[str, Any], num_questions: int, *, was_chosen: bool
+) -> list[str]:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return [
+        f"{parameters:,} parameters; {model.config.num_layers} layers, {model.config.hidden_size} wide, sharing "
+        f"{model.config.sharing}.",
+        f"Learned from {num_questions:,} samples, {scores['steps']:,} steps of {config.num_examples}, learning rate "
+        f"{scores['learning_rate']:.3g}, length {config.limits.length}, seed {config.seed}"
+        + (f"; the model of step {scores['step']:,} was best on dev, which chose it." if was_chosen else "."),
+    ]
+
+
+def list_scores(scores: Mapping[str, Any]) -> list[str]:
+    rows = [
+        f"| {split} | {name} | {value:.2f} |"
+        for split, values in scores_by_split(scores).items()
+        for name, value in values.items()
+    ]
+    return ["| split | score | value |", "|---|---|---|", *rows]

@@ -9,7 +9,7 @@ from litebert.tasks.task import Limits
 from litebert.tasks.text import TextColumns
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
-from litebert.training.schedule import ScheduleConfig
+from litebert.training.schedule import ScheduleConfig, check_schedule
 
 Recipe = Literal["paper-v1", "paper-v2", "laptop"]
 WARMUP_SHARE = 0.1
@@ -70,6 +70,7 @@ class FinetuneConfig:
         for name in ("num_examples", "steps", "train_examples", "dev_examples"):
             value = getattr(self, name)
             require(value is None or value > 0, f"{name} is {value}; it must be at least 1")
+        check_schedule(self.learning_rate, self.warmup_steps, self.steps)
         require(self.patience >= 0, f"patience is {self.patience}; it must be at least 0")
         check_seed(self.seed)
         require(0 < self.epochs <= MOST_EPOCHS, f"epochs is {self.epochs}; it must be above 0, up to {MOST_EPOCHS}")

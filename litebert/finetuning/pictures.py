@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.tasks.task import Predictions, Question
+from litebert.tasks.task import Example, Predictions, Question
 from litebert.training.drawing import COLORS, GREY, make_figure, save_figure
 
 if TYPE_CHECKING:
@@ -15,40 +15,37 @@ if TYPE_CHECKING:
 
 NUM_BINS = 10
 LEAST_SHARE = 0.12
-"""Of right answers, that leaves room for a number below a point."""
+"""Above this share of right answers a count fits below its point."""
 MOST_LABELS = 40
 """Beyond which a matrix of labels cannot be read."""
 
 
-def draw_pictures(run: Path, question: Question, examples: Sequence[Any], predictions: Predictions) -> list[Path]:
+def draw_pictures(run: Path, question: Question, examples: Sequence[Example], predictions: Predictions) -> list[Path]:
     """Writes the pictures that suit a question, and says which."""
     figures: dict[str, Figure] = {}
-    if question.kind == "classes" and not question.labels:
+    if question.kind == "number":
         figures["numbers.png"] = draw_numbers(examples, predictions)
-    elif question.kind == "classes" and not question.several:
-        if len(question.labels) <= MOST_LABELS:
+    elif question.kind in ("classes", "choice"):
+        if 0 < len(question.labels) <= MOST_LABELS:
             figures["confusion.png"] = draw_confusion(question.labels, examples, predictions)
-        right = [predictions[example.id].answer == example.label for example in examples]
-        figures["calibration.png"] = draw_calibration(right, confidences(examples, predictions))
-    elif question.kind == "choice":
-        right = [predictions[example.id].answer == example.answer for example in examples]
+        right = [predictions[example.id].answer == example.gold for example in examples]
         figures["calibration.png"] = draw_calibration(right, confidences(examples, predictions))
     for name, figure in figures.items():
         save_figure(figure, run / name)
     return [run / name for name in figures]
 
 
-def confidences(examples: Sequence[Any], predictions: Predictions) -> list[float]:
+def confidences(examples: Sequence[Example], predictions: Predictions) -> list[float]:
     """The probability of each answer that was given."""
     return [max(predictions[example.id].probabilities) for example in examples]
 
 
-def draw_confusion(labels: Sequence[str], examples: Sequence[Any], predictions: Predictions) -> "Figure":
+def draw_confusion(labels: Sequence[str], examples: Sequence[Example], predictions: Predictions) -> "Figure":
     """How many examples of each label were given each label; the shade is the share of the row."""
     numbers = {label: number for number, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels)), int)
     for example in examples:
-        counts[numbers[example.label], numbers[predictions[example.id].answer]] += 1
+        counts[numbers[example.gold], numbers[predictions[example.id].answer]] += 1
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = max(3.2, 0.5 * len(labels) + 2)
     figure = make_figure(size + 0.6, size)
@@ -94,9 +91,9 @@ def choose_bins(confident: Sequence[float]) -> NDArray[np.int64]:
     return np.minimum((np.asarray(confident) * NUM_BINS).astype(np.int64), NUM_BINS - 1)
 
 
-def draw_numbers(examples: Sequence[Any], predictions: Predictions) -> "Figure":
+def draw_numbers(examples: Sequence[Example], predictions: Predictions) -> "Figure":
     """Each prediction over what is true."""
-    true = [example.label for example in examples]
+    true = [example.gold for example in examples]
     predicted = [predictions[example.id].answer for example in examples]
     figure = make_figure(4.2, 4.0)
     axes = figure.add_subplot()

@@ -21,21 +21,17 @@ from typing import Any
 
 from torch import Tensor
 
+from litebert.config import UserError
 from litebert.files import write_json_file
 from litebert.finetuning.card import write_card
 from litebert.finetuning.config import FinetuneConfig
-from litebert.finetuning.evaluation import (
-    Evaluated,
-    Finetuned,
-    Split,
-    open_finetuned,
-    write_task_file,
-)
 from litebert.finetuning.pictures import draw_pictures
 from litebert.finetuning.preparation import Prepared, prepare
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stream import Stream
 from litebert.finetuning.stuck import MOST_ATTEMPTS, count_stuck, set_aside
+from litebert.finetuning.task_file import write_task_file
+from litebert.finetuning.task_model import Evaluated, Split, TaskModel, open_finetuned
 from litebert.models.folder import find_folder
 from litebert.text.hub_tokenizer import copy_for_hub
 from litebert.training.answer_losses import Answering
@@ -76,12 +72,12 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
     config, schedule = prepared.config, prepared.schedule
 
     def keep(weights: Mapping[str, Tensor], result: Evaluated) -> None:
-        write_weights(prepared.asked.model, weights, run / "model")
+        write_weights(prepared.task_model.model, weights, run / "model")
         copy_for_hub(find_folder(Path(config.init)), run / "model")
-        write_task_file(run / "model", replace(prepared.asked.stored, threshold=result.threshold))
+        write_task_file(run / "model", replace(prepared.task_model.stored, threshold=result.threshold))
 
     return Selection(
-        asked=prepared.asked,
+        task_model=prepared.task_model,
         dev=prepared.dev,
         folder=run,
         keep=keep,
@@ -96,7 +92,7 @@ def make_selection(prepared: Prepared, run: Path, ranks: Ranks) -> Selection:
 
 
 def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Training:
-    config, question = prepared.config, prepared.asked.question
+    config, question = prepared.config, prepared.task_model.question
     stream = Stream(
         prepared.samples,
         num_examples=config.num_examples,
@@ -105,8 +101,8 @@ def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Tra
         ranks=ranks,
     )
     return Training(
-        model=prepared.asked.model,
-        objective=Answering(question.kind, question.num_choices),
+        model=prepared.task_model.model,
+        objective=Answering(question.head, question.num_choices),
         optimizer=config.optimizer,
         schedule=prepared.schedule,
         loop=config.loop,
@@ -121,44 +117,47 @@ def make_training(prepared: Prepared, selection: Selection, ranks: Ranks) -> Tra
 def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection) -> dict[str, Any]:
     """Asks the best model about dev, and about test where that is there; writes all that people look at."""
     config = prepared.config
-    device = next(prepared.asked.model.parameters()).device
-    asked = open_finetuned(run / "model", config.data, config.task, device=device)
-    splits = [*prepared.dev, *read_test(asked, config)]
-    best = selection.read_best() or {}
-    scores: dict[str, Any] = {
-        "task": config.task,
-        "metric": asked.task.metric,
-        "step": best.get("step"),
+    device = next(prepared.task_model.model.parameters()).device
+    task_model = open_finetuned(run / "model", config.data, config.task, device=device)
+    scores = describe_outcome(prepared, run, outcome, selection)
+    (run / "predictions").mkdir(exist_ok=True)
+    for split in (*prepared.dev, *read_test(task_model, config)):
+        result = task_model.evaluate(split)
+        written = task_model.task.write_predictions(run / "predictions", split.name, split.examples, result.predictions)
+        scores["files"][split.name] = str(written[0].relative_to(run))
+        if result.scores:
+            scores[split.name] = result.scores
+        if split is prepared.dev[0]:
+            draw_pictures(run, task_model.question, split.examples, result.predictions)
+    write_json_file(run / "scores.json", scores)
+    write_card(run / "model", config, task_model.model, scores, prepared.num_questions)
+    return scores
+
+
+def describe_outcome(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection) -> dict[str, Any]:
+    """What scores.json says beside the scores."""
+    return {
+        "task": prepared.config.task,
+        "metric": prepared.task_model.task.metric,
+        "step": (selection.read_best() or {}).get("step"),
         "steps": outcome.step,
         "learning_rate": prepared.schedule.learning_rate,
-        "seed": config.seed,
+        "seed": prepared.config.seed,
         "stuck": selection.find_stuck(outcome.step),
         "attempts": count_stuck(run) + 1,
         "notes": prepared.notes,
         "files": {},
     }
-    (run / "predictions").mkdir(exist_ok=True)
-    for split in splits:
-        result = asked.evaluate(split)
-        written = asked.task.write_predictions(run / "predictions", split.name, split.examples, result.predictions)
-        scores["files"][split.name] = str(written[0].relative_to(run))
-        if result.scores:
-            scores[split.name] = result.scores
-        if split is prepared.dev[0]:
-            draw_pictures(run, asked.question, split.examples, result.predictions)
-    write_json_file(run / "scores.json", scores)
-    write_card(run / "model", config, asked.model, scores, len(prepared.samples) // asked.question.num_choices)
-    return scores
 
 
-def read_test(asked: Finetuned, config: FinetuneConfig) -> list[Split]:
+def read_test(task_model: TaskModel, config: FinetuneConfig) -> list[Split]:
     """The splits of test, where their files are there; none for a run that was told to evaluate on a part of dev."""
     found: list[Split] = []
     if config.dev_examples is not None:
         return found
-    for name in asked.task.splits.get("test", ()):
+    for name in task_model.task.splits.get("test", ()):
         try:
-            found.append(asked.read(config.data, name))
-        except ValueError as error:
+            found.append(task_model.read(config.data, name))
+        except UserError as error:
             logger.warning("there are no predictions for %s: %s", name, error)
     return found

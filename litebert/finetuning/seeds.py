@@ -8,8 +8,8 @@ from typing import Any
 
 from litebert.files import write_json_file
 from litebert.finetuning.config import FinetuneConfig
-from litebert.finetuning.evaluation import scores_by_split
 from litebert.finetuning.preparation import Prepared, prepare
+from litebert.finetuning.results import scores_by_split
 from litebert.finetuning.run import carry_out
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks

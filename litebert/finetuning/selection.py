@@ -10,8 +10,8 @@ from torch import Tensor
 
 from litebert.config import read_json
 from litebert.files import write_json_file
-from litebert.finetuning.evaluation import Evaluated, Finetuned, Split
 from litebert.finetuning.stuck import describe_stuck
+from litebert.finetuning.task_model import Evaluated, Split, TaskModel
 from litebert.models.heads import Model
 from litebert.tasks.task import Predictions
 from litebert.training.parallel import Ranks, gather_weights
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 FILE = "best.json"
 STUCK_FILE = "stuck.json"
 GRACE = 1 / 3
-"""The share of a run's steps in which a model may still be at the majority class, and patience does not end it."""
+"""The share of a run during which neither patience nor the stuck check may end it."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Selection:
     comes to the same choice.
     """
 
-    asked: Finetuned
+    task_model: TaskModel
     dev: Sequence[Split]
     """The first of them decides."""
     folder: Path
@@ -51,8 +51,8 @@ class Selection:
     ranks: Ranks = field(default_factory=Ranks)
 
     def evaluate(self, model: Model, step: int) -> dict[str, float]:
-        asked = self.asked._replace(model=model)
-        results = [asked.evaluate(split, fits_threshold=True) for split in self.dev]
+        task_model = self.task_model._replace(model=model)
+        results = [task_model.evaluate(split, fits_threshold=True) for split in self.dev]
         weights = gather_weights(model)  # by all ranks, who may hold a part each
         self.ranks.do_first(lambda: self.keep_if_best(weights, step, results[0]))
         if step >= self.grace_steps:
@@ -73,20 +73,17 @@ class Selection:
 
     def keep_if_best(self, weights: Mapping[str, Tensor], step: int, result: Evaluated) -> None:
         """The note comes last: where it is, the model is."""
-        score, best = result.scores[self.asked.task.metric], self.read_best()
+        score, best = result.scores[self.task_model.task.metric], self.read_best()
         if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
             self.keep(weights, result)
             write_json_file(self.folder / FILE, {"step": step, "score": score})
 
     def look_if_stuck(self, step: int, predictions: Predictions) -> None:
-        said = describe_stuck(self.asked.question, self.dev[0].examples, predictions)
+        said = describe_stuck(self.task_model.question, self.dev[0].examples, predictions)
         if said is not None and said != self.find_stuck(step) and self.ranks.is_first:
-            others = "or more warm-up steps" if self.retries else "more warm-up steps, or --retry-if-stuck"
-            logger.warning(
-                "%s: nothing was learned but that; try more steps, a lower rate (5e-6 has freed large models), %s",
-                said,
-                others,
-            )
+            rest = "or more steps" if self.retries else "more steps, or --retry-if-stuck"
+            advice = f"Try a lower learning rate (5e-6 helped large models), more warm-up steps, {rest}."
+            logger.warning("%s: the model has learned nothing else. %s", said, advice)
         self.ranks.do_first(lambda: self.note_stuck(step, said))
 
     def note_stuck(self, step: int, said: str | None) -> None:
@@ -114,7 +111,7 @@ class Selection:
         return self.is_out_of_patience(step)
 
     def is_out_of_patience(self, step: int) -> bool:
-        """Found only where the model has just been evaluated, and seen whether it is stuck."""
+        """Answers only at steps that were evaluated."""
         if not self.patience or step < self.grace_steps or step % self.evaluate_every:
             return False
         best = self.read_best()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from litebert.tasks.task import Predictions, Question
+from litebert.tasks.task import Example, Predictions, Question
 
 logger = logging.getLogger(__name__)
 
@@ -19,26 +19,27 @@ ATTEMPT = ("checkpoints", "metrics.jsonl", "tensorboard", "model", "best.json", 
 """What belongs to one attempt at a run."""
 
 
-def describe_stuck(question: Question, examples: Sequence[Any], predictions: Predictions) -> str | None:
+def describe_stuck(question: Question, examples: Sequence[Example], predictions: Predictions) -> str | None:
     """Says so if predictions are what one gives who has seen no example: always the same, or as good as chance."""
-    if question.kind == "classes" and not question.labels:
+    if question.kind == "number":
         spread = float(np.std([prediction.answer for prediction in predictions.values()]))
-        expected = float(np.std([example.label for example in examples]))
+        expected = float(np.std([example.gold for example in examples]))
         return "all dev examples are given nearly the same number" if spread < 0.01 * expected else None
     if question.kind == "choice":
-        right = [predictions[example.id].answer == example.answer for example in examples]
+        right = [predictions[example.id].answer == example.gold for example in examples]
         chance = 1 / question.num_choices
         error = math.sqrt(chance * (1 - chance) / len(right))
         share = sum(right) / len(right)
         return f"{share:.1%} of dev is right, and chance is {chance:.1%}" if share < chance + error else None
     given = list_answers(question, [prediction.answer for prediction in predictions.values()])
-    wanted = list_answers(question, [find_gold(question, example) for example in examples])
+    wanted = list_answers(question, [example.gold for example in examples])
     (answer, count), *others = Counter(given).most_common()
     if others or len(set(wanted)) < 2:
         return None
     if question.kind == "classes":
-        named = f"the label {answer!r}" if not question.several else f"the labels {', '.join(answer) or 'none'}"
-        return f"all {count:,} dev examples are given {named}"
+        return f"all {count:,} dev examples are given the label {answer!r}"
+    if question.kind == "labels":
+        return f"all {count:,} dev examples are given the labels {', '.join(answer) or 'none'}"
     if question.kind == "token_classes":
         return f"all {count:,} words of dev are given the tag {answer!r}"
     return f"all {count:,} questions of dev are given {f'the answer {answer!r}' if answer else 'no answer'}"
@@ -47,10 +48,6 @@ def describe_stuck(question: Question, examples: Sequence[Any], predictions: Pre
 def list_answers(question: Question, answers: Sequence[Any]) -> Sequence[Any]:
     """What is to be told apart: a word's tag, not a sentence's."""
     return [tag for tags in answers for tag in tags] if question.kind == "token_classes" else answers
-
-
-def find_gold(question: Question, example: Any) -> Any:
-    return getattr(example, {"classes": "label", "token_classes": "tags"}.get(question.kind, "answers"))
 
 
 def lower_rate(learning_rate: float, num_stuck: int) -> float:

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from litebert.config import check_count, check_fields, check_seed, plain_path, refuse_changes, require
+from litebert.config import check_count, check_fields, check_seed, plain_path, require
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
 from litebert.models.heads import HeadConfig
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
+from litebert.training.run_folder import go_on_with
 from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
 
 FREE = ("loop", "checkpointing", "evaluation_sequences")
@@ -220,10 +221,6 @@ def unsettle(config: PretrainConfig) -> PretrainConfig:
     )
 
 
-def agree_with(given: PretrainConfig, stored: PretrainConfig, where: str) -> None:
-    """Refuses to go on with a run under another config; what is left open in the one given is as in the stored one."""
-    asked, before = given.fixed, stored.fixed
-    for name in ("steps", "learning_rate", "warmup_steps", "minutes"):
-        if asked[name] is None:
-            asked[name] = before[name]
-    refuse_changes(asked, before, where)
+def agree_with(given: PretrainConfig, stored: PretrainConfig, where: str) -> PretrainConfig:
+    """The config to go on with; refuses another than the stored one, but for what the one given leaves open."""
+    return go_on_with(stored, given, where, FREE, ("steps", "learning_rate", "warmup_steps", "minutes"))

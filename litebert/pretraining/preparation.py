@@ -18,7 +18,6 @@ from litebert.models.folder import read_model
 from litebert.models.heads import Model
 from litebert.presets import change_encoder, find_preset, read_changes
 from litebert.pretraining.config import (
-    FREE,
     PretrainConfig,
     Stage,
     agree_with,
@@ -68,8 +67,7 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     prepare_process()
     before = read_begun(run, PretrainConfig, "preset", ranks)
     if before is not None:
-        agree_with(config, before, str(run))
-        config = replace(before, **{name: getattr(config, name) for name in FREE})
+        config = agree_with(config, before, str(run))
     corpora, weights = open_mixture(config.corpora)
     data = describe_data(config.corpora, corpora)
     check_data(run, data, "corpora")

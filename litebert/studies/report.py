@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from litebert.config import UserError, from_dict, read_config, read_json, require
-from litebert.finetuning.evaluation import scores_by_split
+from litebert.finetuning.results import scores_by_split
 from litebert.finetuning.seeds import find_seeds
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.preparation import describe_data
@@ -220,7 +220,7 @@ def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
     for row, folder in zip(rows, names, strict=True):
         curves.setdefault(row["task"], []).append(Run(row[""], read_metrics(folder)))
     return [
-        to_table(rows, "Scores, times 100, of each run's best model on dev."),
+        to_table(rows, "Scores of each run's best model on dev; shares are in per cent."),
         *(to_figure(draw_tuning(runs), f"{task}: in training, and on dev.") for task, runs in curves.items()),
     ]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from litebert.config import require
-from litebert.finetuning.evaluation import find_score
+from litebert.finetuning.results import find_score
 from litebert.finetuning.run import finetune
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig

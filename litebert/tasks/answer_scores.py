@@ -31,6 +31,10 @@ CHINESE_TOKEN = re.compile(
 )
 
 
+COUNTS = frozenset({"total", "HasAns_total", "NoAns_total"})
+"""What stands among the scores of the official scripts, and says how many questions there are."""
+
+
 class AnswerScore(NamedTuple):
     """How good one answer is."""
 

@@ -22,7 +22,7 @@ TASKS: dict[str, Task] = {
         name="chnsenticorp",
         metric="accuracy",
         read_split=partial(read_texts, TextColumns(first="text_a")),
-        compare=lambda gold, predicted: {"accuracy": accuracy(gold, predicted)},
+        compare=lambda gold, predicted, labels: {"accuracy": accuracy(gold, predicted)},
         labels=("0", "1"),
     ),
     "cmrc2018": SpanTask("cmrc2018", CMRC_FILES, score_cmrc, metric="average"),

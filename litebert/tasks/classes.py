@@ -7,11 +7,10 @@ given functions for both, and does the rest.
 import dataclasses
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from litebert.config import UserError, require
 from litebert.tasks.records import parse_number, read_records, split_labels, write_records
 from litebert.tasks.task import (
+    LENGTH_ADVICE,
     SPLITS,
     AlwaysAnswered,
     Encoded,
@@ -36,8 +36,9 @@ from litebert.tasks.task import (
 from litebert.text.vocabulary import Vocabulary
 
 Label = str | float | tuple[str, ...] | None
-Score = Callable[[Sequence[Any], Sequence[Any]], dict[str, float]]
-"""From what is right and what was predicted, in the same order."""
+Score = Callable[[Sequence[Any], Sequence[Any], tuple[str, ...]], dict[str, float]]
+"""From what is right and what was predicted, in the same order, and the task's labels; none where it has none, or does
+not know them."""
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 NUM_SHOWN = 20
@@ -51,6 +52,13 @@ class TextExample(NamedTuple):
     first: str
     second: str | None = None
     label: Label = None
+
+    @property
+    def gold(self) -> Label:
+        return self.label
+
+    def without_gold(self) -> Self:
+        return self._replace(label=None)
 
 
 class Examples(list[TextExample]):
@@ -69,7 +77,7 @@ class ClassTask(AlwaysAnswered):
     metric: str
     read_split: Callable[[str | Path, str], Sequence[TextExample]]
     compare: Score
-    kind: Literal["label", "number", "several"] = "label"
+    kind: Literal["classes", "labels", "number"] = "classes"
     has_second: bool = False
     """Whether its examples have two texts."""
     separator: str = "|"
@@ -89,14 +97,17 @@ class ClassTask(AlwaysAnswered):
     def is_labelled(self, examples: Sequence[TextExample]) -> bool:
         return all(example.label is not None for example in examples)
 
+    def known_question(self) -> dict[str, Any]:
+        return {"kind": self.kind} | ({} if self.labels is None else {"labels": self.labels})
+
     def ask(self, examples: Sequence[TextExample]) -> Question:
         if self.kind == "number":
-            return Question("classes")
+            return Question("number")
         labels = sort_labels(examples) if self.labels is None else self.labels
-        least = 1 if self.kind == "several" else 2
+        least = 1 if self.kind == "labels" else 2
         given = ", ".join(map(repr, labels)) or "none"
         require(len(labels) >= least, f"the examples' labels are {given}; give at least {least} to tell apart")
-        return Question("classes", labels, several=self.kind == "several")
+        return Question(self.kind, labels)
 
     def with_labels(self, labels: tuple[str, ...]) -> "ClassTask":
         """Written predictions can name them then."""
@@ -133,25 +144,14 @@ class ClassTask(AlwaysAnswered):
             )
         never = Prediction(None)
         answers = [predictions.get(example.id, never).answer for example in examples]
-        return self.compare([example.label for example in examples], answers)
+        return self.compare([example.label for example in examples], answers, self.labels or ())
 
     def write_predictions(
         self, folder: Path, split: str, examples: Sequence[TextExample], predictions: Predictions
     ) -> list[Path]:
         """Ours, with the probabilities, and then what the leaderboard takes."""
-        check_predicted(examples, predictions, at_least=len(examples))
-        ours = folder / f"{self.name}-{split}.jsonl"
-        write_records(ours, (self.write_record(example.id, predictions[example.id]) for example in examples))
+        ours = write_records(folder, self.name, split, examples, predictions, self.labels)
         return [ours, *(self.publish(folder, split, examples, predictions) if self.publish else [])]
-
-    def write_record(self, id_: str, prediction: Prediction) -> dict[str, Any]:
-        answer = list(prediction.answer) if self.kind == "several" else prediction.answer
-        record: dict[str, Any] = {"id": id_, "prediction": answer}
-        if prediction.probabilities and self.labels:
-            record["probabilities"] = dict(zip(self.labels, prediction.probabilities, strict=True))
-        elif prediction.probabilities:
-            record["probabilities"] = list(prediction.probabilities)
-        return record
 
     def read_predictions(self, path: Path) -> Predictions:
         """From JSON lines as we write them, a table with the columns index and prediction, or a JSON object by id."""
@@ -163,13 +163,13 @@ class ClassTask(AlwaysAnswered):
     def parse_answer(self, place: str, answer: Any) -> Any:
         if self.kind == "number":
             return parse_number(place, answer)
-        if self.kind == "several":
+        if self.kind == "labels":
             answer = split_labels(answer, self.separator)
-        answers = [parse_label(place, label) for label in (answer if self.kind == "several" else [answer])]
+        answers = [parse_label(place, label) for label in (answer if self.kind == "labels" else [answer])]
         for label in answers:
             if self.labels and label not in self.labels:
                 raise UserError(f"{place}: {unknown_label(label, self.labels)}")
-        return tuple(answers) if self.kind == "several" else answers[0]
+        return tuple(answers) if self.kind == "labels" else answers[0]
 
     def order(self, place: str, probabilities: Any) -> tuple[float, ...]:
         """Probabilities in the order of the labels."""
@@ -210,8 +210,7 @@ def cut(first: Sequence[int], second: Sequence[int] | None, length: int) -> tupl
 
 def describe_cuts(num_cut: int, num_texts: int, limits: Limits) -> list[str]:
     share = f"{num_cut:,} of {num_texts:,} examples"
-    advice = "a greater length, if the model has the positions, keeps them whole"
-    return [f"{share} were cut to {limits.length} tokens; {advice}"] if num_cut else []
+    return [f"{share} were cut to {limits.length} tokens; {LENGTH_ADVICE}"] if num_cut else []
 
 
 def find_label(example: TextExample, question: Question) -> int | float | tuple[float, ...] | None:
@@ -234,9 +233,9 @@ def unknown_label(label: str, known: Sequence[str]) -> str:
 
 def predict(output: NDArray[np.float64], question: Question) -> Prediction:
     """What logits or a number say of one example."""
-    if not question.labels:
+    if question.kind == "number":
         return Prediction(output.item())
-    if question.several:
+    if question.kind == "labels":
         chosen = tuple(label for label, logit in zip(question.labels, output, strict=True) if logit > 0)
         return Prediction(chosen, tuple((0.5 + 0.5 * np.tanh(0.5 * output)).tolist()))
     return Prediction(question.labels[output.argmax()], tuple(softmax(output).tolist()))
@@ -249,15 +248,3 @@ def parse_label(place: str, value: Any) -> str:
     label = "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
     require(label, f"{place}: the label is empty; fill it or leave the row out")
     return label
-
-
-def describe_balance(examples: Sequence[Any], question: Question) -> dict[str, int]:
-    """How many examples have each label, or words each tag; nothing where they have numbers or something else."""
-    if question.kind not in ("classes", "token_classes"):
-        return {}
-    counts: Counter[str] = Counter()
-    for example in examples:
-        found = example.tags if question.kind == "token_classes" else example.label
-        if isinstance(found, str | tuple):
-            counts.update((found,) if isinstance(found, str) else found)
-    return {label: counts[label] for label in question.labels}

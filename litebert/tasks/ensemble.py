@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from litebert.config import require
-from litebert.tasks.task import Candidate, Prediction, Predictions, Question, Task
+from litebert.tasks.task import Candidate, Kind, Prediction, Predictions, Question, Task
 
 Members = Sequence[Prediction]
 """What each member made of one example."""
@@ -23,18 +23,9 @@ class Chosen(NamedTuple):
 
     members: tuple[str, ...]
     scores: tuple[float, ...]
-    """The task's metric with the first member alone, with the first two, and so on."""
+    """The task's metric with the first member alone, with the first two, and so on; or with all at once."""
     predictions: Predictions
     """Those of all chosen together, decided by the threshold."""
-    threshold: float | None
-
-
-class Trial(NamedTuple):
-    """A set of members, tried on examples whose answers are known."""
-
-    members: tuple[str, ...]
-    score: float
-    predictions: Predictions
     threshold: float | None
 
 
@@ -48,31 +39,29 @@ def choose_members(
     check_members(members)
     question = question or task.ask(examples)
 
-    def attempt(names: tuple[str, ...]) -> Trial:
+    def attempt(names: tuple[str, ...]) -> Chosen:
         return try_members(task, examples, {name: members[name] for name in names}, question)
 
     best = find_best(attempt((name,)) for name in members)
-    scores = [best.score]
     while others := [name for name in members if name not in best.members]:
         trial = find_best(attempt((*best.members, name)) for name in others)
-        if not trial.score > best.score:
+        if not trial.scores[-1] > best.scores[-1]:
             break
-        best = trial
-        scores.append(best.score)
-    return Chosen(best.members, tuple(scores), best.predictions, best.threshold)
+        best = trial._replace(scores=best.scores + trial.scores)
+    return best
 
 
-def try_members(task: Task, examples: Sequence[Any], members: Mapping[str, Predictions], question: Question) -> Trial:
-    """All of these members together."""
+def try_members(task: Task, examples: Sequence[Any], members: Mapping[str, Predictions], question: Question) -> Chosen:
+    """All of these members at once."""
     combined = combine(question, list(members.values()))
     threshold = task.choose_threshold(examples, combined)
     decided = task.decide(combined, threshold)
-    return Trial(tuple(members), task.score(examples, decided)[task.metric], decided, threshold)
+    return Chosen(tuple(members), (task.score(examples, decided)[task.metric],), decided, threshold)
 
 
-def find_best(trials: Iterable[Trial]) -> Trial:
+def find_best(trials: Iterable[Chosen]) -> Chosen:
     """The first of the best; a score that is no number is the worst."""
-    return max(trials, key=lambda trial: -math.inf if math.isnan(trial.score) else trial.score)
+    return max(trials, key=lambda trial: -math.inf if math.isnan(trial.scores[-1]) else trial.scores[-1])
 
 
 def combine(question: Question, members: Sequence[Predictions]) -> Predictions:
@@ -82,7 +71,7 @@ def combine(question: Question, members: Sequence[Predictions]) -> Predictions:
     """
     named = {f"member {number}": predictions for number, predictions in enumerate(members, 1)}
     check_members(named)
-    combine_one = COMBINERS[name_answer(question)]
+    combine_one = COMBINERS[question.kind]
     return {id_: combine_one(question, id_, [predictions[id_] for predictions in members]) for id_ in members[0]}
 
 
@@ -93,15 +82,6 @@ def check_members(members: Mapping[str, Predictions]) -> None:
     lacking = {name: len(all_ids) - len(predictions) for name, predictions in members.items()}
     said = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
     require(not said, f"{said} of the {len(all_ids)} examples that others predicted; predict the same with all members")
-
-
-def name_answer(question: Question) -> str:
-    """What an answer is: the key of `COMBINERS`."""
-    if question.kind != "classes":
-        return question.kind
-    if not question.labels:
-        return "number"
-    return "several" if question.several else "label"
 
 
 def average(numbers: Sequence[float]) -> float:
@@ -164,14 +144,14 @@ def combine_spans(question: Question, id_: str, members: Members) -> Prediction:
         known = (member.candidates or member.answer == "") and all(span.start >= 0 for span in member.candidates)
         said = f"{id_}: a member has an answer without spans, or spans without their places"
         require(known, f"{said}; an ensemble needs both, as our n-best files have them")
-        for place, candidate in find_spans(member).items():
+        for place, candidate in find_best_spans(member).items():
             proposed.setdefault(place, []).append(candidate)
     candidates = tuple(sorted(map(average_candidates, proposed.values()), key=rank))
     answer = candidates[0].text if candidates else ""
     return Prediction(answer, (), candidates, average([member.no_answer for member in members]))
 
 
-def find_spans(member: Prediction) -> dict[tuple[int, int], Candidate]:
+def find_best_spans(member: Prediction) -> dict[tuple[int, int], Candidate]:
     """A member's spans by their places; of those that several windows have, the best."""
     return {(span.start, span.end): span for span in sorted(member.candidates, key=rank, reverse=True)}
 
@@ -210,9 +190,9 @@ def log_sum_exp(logits: Iterable[tuple[int, float]]) -> float:
     return most + math.log(math.fsum(math.exp(logit - most) for logit in best.values())) if best else 0.0
 
 
-COMBINERS: dict[str, Callable[[Question, str, Members], Prediction]] = {
-    "label": combine_labels,
-    "several": combine_several,
+COMBINERS: dict[Kind, Callable[[Question, str, Members], Prediction]] = {
+    "classes": combine_labels,
+    "labels": combine_several,
     "number": combine_numbers,
     "choice": combine_choices,
     "token_classes": combine_tags,

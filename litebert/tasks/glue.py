@@ -211,7 +211,7 @@ def zip_submission(folder: Path, files: Iterable[str | Path]) -> Path:
 
 def choose_scores(**scores: Callable[[Sequence[Any], Sequence[Any]], float]) -> Score:
     """A function that computes the named scores."""
-    return lambda gold, predicted: {name: score(gold, predicted) for name, score in scores.items()}
+    return lambda gold, predicted, labels: {name: score(gold, predicted) for name, score in scores.items()}
 
 
 ACCURACY = choose_scores(accuracy=accuracy)
@@ -232,7 +232,7 @@ def make_task(name: str, layout: Layout) -> ClassTask:
         metric=METRICS.get(name, "accuracy"),
         read_split=partial(read_split, name),
         compare=SCORES.get(name, ACCURACY),
-        kind="label" if layout.labels else "number",
+        kind="classes" if layout.labels else "number",
         has_second=len(layout.texts) > 1,
         labels=layout.labels,
         splits=layout.splits,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,13 @@ class ChoiceExample(NamedTuple):
     level: str = ""
     """Of which school the question is: `middle`, `high`, or nothing if that is not said."""
 
+    @property
+    def gold(self) -> str | None:
+        return self.answer
+
+    def without_gold(self) -> Self:
+        return self._replace(answer=None)
+
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTask(AlwaysAnswered):
@@ -95,6 +102,9 @@ class ChoiceTask(AlwaysAnswered):
 
     def is_labelled(self, examples: Sequence[ChoiceExample]) -> bool:
         return all(example.answer is not None for example in examples)
+
+    def known_question(self) -> dict[str, Any]:
+        return {"kind": "choice"}
 
     def ask(self, examples: Sequence[ChoiceExample]) -> Question:
         return Question(kind="choice", num_choices=len(LETTERS))
@@ -147,10 +157,7 @@ class ChoiceTask(AlwaysAnswered):
         self, folder: Path, split: str, examples: Sequence[ChoiceExample], predictions: Predictions
     ) -> list[Path]:
         """JSON lines with `id`, `prediction` and `probabilities`: RACE has no form of its own for them."""
-        check_predicted(examples, predictions, at_least=len(examples))
-        path = folder / f"{self.name}-{split}.jsonl"
-        write_records(path, (make_record(example.id, predictions[example.id]) for example in examples))
-        return [path]
+        return [write_records(folder, self.name, split, examples, predictions)]
 
     def read_predictions(self, path: Path) -> Predictions:
         """JSON lines as we write them, a JSON object of ids and letters, or a table with the columns id and
@@ -163,13 +170,6 @@ class ChoiceTask(AlwaysAnswered):
             require(listed, f"{place}: the probabilities are {numbers!r}; there must be one for each option")
             predictions[id_] = Prediction(letter, tuple(parse_number(place, number) for number in numbers))
         return predictions
-
-
-def make_record(id_: str, prediction: Prediction) -> dict[str, Any]:
-    record: dict[str, Any] = {"id": id_, "prediction": prediction.answer}
-    if prediction.probabilities:
-        record["probabilities"] = prediction.probabilities
-    return record
 
 
 def fill_blank(question: str, option: str) -> str:

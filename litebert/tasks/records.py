@@ -2,22 +2,21 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from litebert.config import UserError, require
 from litebert.files import write_file
 from litebert.tasks.tables import read_json, read_table
+from litebert.tasks.task import Example, Prediction, Predictions, check_predicted
 from litebert.text.formats import split_suffix
 
 
 def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     """The place, the id, the answer and the probabilities of each prediction of a file; there is one for each id."""
     if split_suffix(str(path))[0] == ".json":
-        answers = read_json(path)
-        require(isinstance(answers, dict), f"{path}: a JSON {type(answers).__name__}, not an object of answers by id")
-        for id_, answer in answers.items():
+        for id_, answer in read_by_id(path).items():
             yield f"{path}, {id_!r}", id_, answer, []
         return
     known: set[str] = set()
@@ -28,9 +27,34 @@ def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
         yield row.place, id_, row.pick("prediction"), row.cells.get("probabilities", [])
 
 
-def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """JSON lines, which `read_records` reads."""
+def read_by_id(path: Path) -> dict[str, Any]:
+    """A JSON object with an entry for each id."""
+    content = read_json(path)
+    require(isinstance(content, dict), f"{path}: a JSON {type(content).__name__}, not an object of answers by id")
+    return content
+
+
+def write_records(
+    folder: Path,
+    task: str,
+    split: str,
+    examples: Sequence[Example],
+    predictions: Predictions,
+    labels: Sequence[str] | None = None,
+) -> Path:
+    """A prediction of each example as JSON lines, which `read_records` reads; probabilities by their labels, if any."""
+    check_predicted(examples, predictions, at_least=len(examples))
+    path = folder / f"{task}-{split}.jsonl"
+    records = (make_record(example.id, predictions[example.id], labels) for example in examples)
     write_file(path, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
+    return path
+
+
+def make_record(id_: str, prediction: Prediction, labels: Sequence[str] | None) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": id_, "prediction": prediction.answer}
+    if numbers := prediction.probabilities:
+        record["probabilities"] = dict(zip(labels, numbers, strict=True)) if labels else numbers
+    return record
 
 
 def parse_number(place: str, value: Any) -> float:

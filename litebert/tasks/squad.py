@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from litebert.config import UserError, nearest, require
 from litebert.files import exists, write_file
-from litebert.tasks.answer_scores import Answers, find_best_thresholds, score_squad1, score_squad2
+from litebert.tasks.answer_scores import COUNTS, Answers, find_best_thresholds, score_squad1, score_squad2
+from litebert.tasks.records import read_by_id
 from litebert.tasks.squad_file import SpanExample, read_examples
-from litebert.tasks.tables import find_split, read_json
+from litebert.tasks.tables import find_split
 from litebert.tasks.task import (
     SPLITS,
     Beam,
@@ -33,6 +34,7 @@ from litebert.tasks.task import (
     Task,
     check_ids,
     check_predicted,
+    softmax,
 )
 from litebert.tasks.windows import ABSENT, Paragraph, WindowSample, cut_windows, encode_paragraph
 from litebert.text.formats import DECOMPRESSORS
@@ -71,11 +73,14 @@ class SpanTask:
         return examples
 
     def is_labelled(self, examples: Sequence[SpanExample]) -> bool:
-        """That none is known may be the answer."""
+        """Some question must have an answer, or be known to have none."""
         return any(example.answers or example.is_impossible for example in examples)
 
+    def known_question(self) -> dict[str, Any]:
+        return {"kind": "answerable_span" if self.has_unanswerable else "span"}
+
     def ask(self, examples: Sequence[SpanExample]) -> Question:
-        return Question("answerable_span" if self.has_unanswerable else "span")
+        return Question(**self.known_question())
 
     def with_labels(self, labels: tuple[str, ...]) -> "SpanTask":
         return self
@@ -88,19 +93,19 @@ class SpanTask:
         questions = list(vocabulary.encode_each([example.question for example in examples]))
         paragraphs: dict[str, Paragraph] = {}
         samples: list[Sample] = []
-        tally: Counter[str] = Counter(cut=sum(len(asked) > limits.question_length for asked in questions))
-        for number, (example, asked) in enumerate(zip(examples, questions, strict=True)):
+        tally: Counter[str] = Counter(cut=sum(len(ids) > limits.question_length for ids in questions))
+        for number, (example, ids) in enumerate(zip(examples, questions, strict=True)):
             if example.context not in paragraphs:
                 paragraphs[example.context] = encode_paragraph(vocabulary, example.context)
             paragraph = paragraphs[example.context]
             answer = self.find_answer(example, paragraph, tally)
-            samples += cut_windows(vocabulary, asked.tolist(), paragraph, answer, limits, number)
+            samples += cut_windows(vocabulary, ids.tolist(), paragraph, answer, limits, number)
         if tally["without"] == len(examples):
             del tally["without"]  # they are to be answered, not to be learned from
         return Encoded(samples, describe_tally(tally, len(examples), limits))
 
     def find_answer(self, example: SpanExample, paragraph: Paragraph, tally: Counter[str]) -> tuple[int, int] | None:
-        """Where answers may be missing, a question without any has none; elsewhere nothing is known of it."""
+        """A question without answers: unanswerable in SQuAD 2.0, merely unlabelled elsewhere."""
         if example.answers:
             return find_tokens(example, paragraph, tally)
         if example.is_impossible or self.has_unanswerable:
@@ -151,10 +156,12 @@ class SpanTask:
         }
 
     def score(self, examples: Sequence[SpanExample], predictions: Predictions) -> dict[str, float]:
-        known = any(example.answers or example.is_impossible for example in examples)
+        known = self.is_labelled(examples)
         require(known, f"none of these {len(examples)} questions has its answer with it; score a split that has them")
         check_predicted(examples, predictions, at_least=1)
-        return self.measure(list_answers(examples), {key: prediction.answer for key, prediction in predictions.items()})
+        texts = {key: prediction.answer for key, prediction in predictions.items()}
+        measured = self.measure(list_answers(examples), texts)
+        return {name: value for name, value in measured.items() if name not in COUNTS}
 
     def write_predictions(
         self, folder: Path, split: str, examples: Sequence[SpanExample], predictions: Predictions
@@ -181,9 +188,7 @@ class SpanTask:
         return {
             key: Prediction(
                 text,
-                candidates=tuple(
-                    parse_candidate(f"the n-best of {key!r} beside {path}", item) for item in best.get(key, ())
-                ),
+                candidates=parse_candidates(f"the n-best of {key!r} beside {path}", best.get(key, [])),
                 no_answer=parse_odds(f"the null odds of {key!r} beside {path}", odds.get(key, 0.0)),
             )
             for key, text in texts.items()
@@ -224,13 +229,18 @@ def describe_tally(tally: Counter[str], num_questions: int, limits: Limits) -> l
     notes = []
     if total_answers := tally["exact"] + tally["widened"] + tally["not found"]:
         notes.append(
-            f"of {total_answers:,} answers, {tally['exact']:,} are whole tokens, {tally['widened']:,} are widened to "
-            f"the tokens they are a part of, and {tally['not found']:,} are not in their paragraph and train nothing; "
-            f"{tally['moved']:,} stand elsewhere than their answer_start says, or it says nothing, and are taken where "
-            "they are nearest"
+            f"{total_answers:,} answers: {tally['exact']:,} match whole tokens, {tally['widened']:,} were widened to "
+            f"whole tokens, {tally['not found']:,} were not found in their paragraph and are not trained on"
+        )
+    if tally["moved"]:
+        notes.append(
+            f"{tally['moved']:,} answers were found away from their answer_start, or have none; the nearest match is "
+            "used"
         )
     if tally["without"]:
-        notes.append(f"{tally['without']:,} of {num_questions:,} questions have no answer with them and train nothing")
+        notes.append(
+            f"{tally['without']:,} of {num_questions:,} questions have no answer with them and are not trained on"
+        )
     if tally["cut"]:
         notes.append(f"{tally['cut']:,} of {num_questions:,} questions are cut to {limits.question_length} tokens")
     return notes
@@ -289,19 +299,25 @@ def best_text(prediction: Prediction) -> str:
 
 def list_best(candidates: Sequence[Candidate], score: Literal["logit", "log_prob"]) -> list[dict[str, Any]]:
     """Candidates as the official tools write them, for SQuAD 2.0 with scores of another name, and with their places."""
-    scores = np.array([total(candidate) for candidate in candidates])
-    weights = np.exp(scores - scores.max(initial=-np.inf))
+    if not candidates:
+        return []
+    shares = softmax(np.array([total(candidate) for candidate in candidates]))
     return [
         {
             "text": candidate.text,
-            "probability": float(weight),
+            "probability": float(share),
             f"start_{score}": candidate.start_score,
             f"end_{score}": candidate.end_score,
             "start": candidate.start,
             "end": candidate.end,
         }
-        for candidate, weight in zip(candidates, weights / weights.sum(), strict=True)
+        for candidate, share in zip(candidates, shares, strict=True)
     ]
+
+
+def parse_candidates(place: str, items: Any) -> tuple[Candidate, ...]:
+    require(isinstance(items, list), f"{place}: {items!r:.60} is no list of answers; leave the file out")
+    return tuple(parse_candidate(place, item) for item in items)
 
 
 def parse_candidate(place: str, item: Any) -> Candidate:
@@ -320,8 +336,7 @@ def parse_odds(place: str, value: Any) -> float:
 
 
 def read_texts(path: Path) -> dict[str, str]:
-    content = read_json(path)
-    require(isinstance(content, dict), f"{path}: a JSON {type(content).__name__}, not an object of answers by id")
+    content = read_by_id(path)
     odd = next((key for key, text in content.items() if not isinstance(text, str)), None)
     require(odd is None, f"{path}: the answer of {odd!r} is no text; name a file of one answer for each id")
     return content
@@ -331,7 +346,7 @@ def read_beside(path: Path, name: str) -> dict[str, Any]:
     """What lies beside a `predictions.json`, with the same beginning of its name."""
     stem, found, _ = path.name.rpartition("predictions.json")
     files = [path.with_name(f"{stem}{name}.json{compression}") for compression in ("", *DECOMPRESSORS)]
-    return next((read_json(file) for file in files if exists(file)), {}) if found else {}
+    return next((read_by_id(file) for file in files if exists(file)), {}) if found else {}
 
 
 TASKS: dict[str, Task] = {

@@ -1,7 +1,7 @@
 """The file of a benchmark in SQuAD's layout -> its questions."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from litebert.config import UserError, require
 from litebert.tasks.tables import read_json
@@ -27,6 +27,13 @@ class SpanExample(NamedTuple):
     is_impossible: bool = False
     """Whether it is known to have no answer."""
 
+    @property
+    def gold(self) -> tuple[tuple[str, int], ...]:
+        return self.answers
+
+    def without_gold(self) -> Self:
+        return self._replace(answers=(), is_impossible=False)
+
 
 def read_examples(path: str) -> Iterator[SpanExample]:
     """The questions of a file, in order."""
@@ -46,15 +53,15 @@ def read_examples(path: str) -> Iterator[SpanExample]:
 
 def read_paragraph(place: str, paragraph: Any) -> Iterator[SpanExample]:
     context = pick(place, paragraph, "context", str)
-    for number, asked in enumerate(pick(place, paragraph, "qas", list), 1):
+    for number, record in enumerate(pick(place, paragraph, "qas", list), 1):
         at = f"{place}, question {number}"
-        question, key = pick(at, asked, "question", str), pick(at, asked, "id", str | int)
-        given = asked.get("answers") or []
+        question, key = pick(at, record, "question", str), pick(at, record, "id", str | int)
+        given = record.get("answers") or []
         require(
             isinstance(given, list), f"{at}: 'answers' is {given!r:.60}; it must be a list of texts with their start"
         )
         answers = tuple(read_answer(at, answer) for answer in given)
-        is_impossible = bool(asked.get("is_impossible", False))
+        is_impossible = bool(record.get("is_impossible", False))
         yield SpanExample(str(key), at, context, question, () if is_impossible else answers, is_impossible)
 
 

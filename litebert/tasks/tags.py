@@ -4,12 +4,11 @@ A word's first piece carries its tag and is asked for it. A sentence that is too
 word, so that every word gets a tag.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from litebert.tasks.records import parse_list, read_records, write_records
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
 from litebert.tasks.task import (
+    LENGTH_ADVICE,
     SPLITS,
     AlwaysAnswered,
     Encoded,
@@ -45,6 +45,13 @@ class TagExample(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
 
+    @property
+    def gold(self) -> tuple[str, ...] | None:
+        return self.tags
+
+    def without_gold(self) -> Self:
+        return self._replace(tags=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagTask(AlwaysAnswered):
@@ -53,7 +60,10 @@ class TagTask(AlwaysAnswered):
     name: str
     metric: str
     read_split: Callable[[str | Path, str], Sequence[TagExample]]
-    splits: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: SPLITS)
+
+    @property
+    def splits(self) -> Mapping[str, tuple[str, ...]]:
+        return SPLITS
 
     def read(self, data: str | Path, split: str) -> Sequence[TagExample]:
         examples = self.read_split(data, split)
@@ -63,6 +73,9 @@ class TagTask(AlwaysAnswered):
 
     def is_labelled(self, examples: Sequence[TagExample]) -> bool:
         return all(example.tags is not None for example in examples)
+
+    def known_question(self) -> dict[str, Any]:
+        return {"kind": "token_classes"}
 
     def ask(self, examples: Sequence[TagExample]) -> Question:
         labels = sort_names({tag for example in examples for tag in example.tags or ()})
@@ -76,7 +89,6 @@ class TagTask(AlwaysAnswered):
     def encode(
         self, examples: Sequence[TagExample], vocabulary: Vocabulary, question: Question, limits: Limits
     ) -> Encoded:
-        """Where tags are secret, the first class stands for each, since `decode` finds the words by them."""
         rows = vocabulary.encode_each([word for example in examples for word in example.words])
         classes = {label: number for number, label in enumerate(question.labels)}
         samples, num_parted = [], 0
@@ -85,12 +97,9 @@ class TagTask(AlwaysAnswered):
             tags = find_classes(example, classes)
             parts = list(part_words(words, limits.length - 2))
             num_parted += len(parts) > 1
-            samples += [make_sample(vocabulary, number, words[part], tags[part]) for part in parts]
+            samples += [make_sample(vocabulary, number, words[part], tags and tags[part]) for part in parts]
         share = f"{num_parted:,} of {len(examples):,} sentences"
-        note = (
-            f"{share} have more than {limits.length} tokens and are read in parts; a greater length, if the model has "
-            "the positions, keeps them whole"
-        )
+        note = f"{share} have more than {limits.length} tokens and are read in parts; {LENGTH_ADVICE}"
         return Encoded(samples, [note] if num_parted else [])
 
     def decode(
@@ -99,8 +108,8 @@ class TagTask(AlwaysAnswered):
     ) -> Predictions:  # fmt: skip
         tags: dict[int, list[str]] = {}
         for sample, logits_LC in zip(samples, outputs, strict=True):
-            assert sample.token_labels is not None
-            best = np.asarray(logits_LC)[sample.token_labels != NO_LABEL].argmax(1)
+            assert sample.word_starts is not None
+            best = np.asarray(logits_LC)[sample.word_starts].argmax(1)
             tags.setdefault(sample.example, []).extend(question.labels[number] for number in best)
         return {examples[number].id: Prediction(tuple(found)) for number, found in tags.items()}
 
@@ -120,10 +129,7 @@ class TagTask(AlwaysAnswered):
     def write_predictions(
         self, folder: Path, split: str, examples: Sequence[TagExample], predictions: Predictions
     ) -> list[Path]:
-        check_predicted(examples, predictions, at_least=len(examples))
-        path = folder / f"{self.name}-{split}.jsonl"
-        write_records(path, ({"id": e.id, "prediction": predictions[e.id].answer} for e in examples))
-        return [path]
+        return [write_records(folder, self.name, split, examples, predictions)]
 
     def read_predictions(self, path: Path) -> Predictions:
         """From JSON lines as we write them, a table with the columns index and prediction, or a JSON object by id; tags
@@ -134,9 +140,10 @@ class TagTask(AlwaysAnswered):
         return predictions
 
 
-def find_classes(example: TagExample, classes: Mapping[str, int]) -> list[int]:
+def find_classes(example: TagExample, classes: Mapping[str, int]) -> list[int] | None:
+    """The class of each word; None where tags are secret."""
     if example.tags is None:
-        return [0] * len(example.words)
+        return None
     for tag in example.tags:
         if tag not in classes:
             raise UserError(f"{example.place}: {unknown_label(tag, list(classes))}")
@@ -154,13 +161,18 @@ def part_words(words: Sequence[Sequence[int]], room: int) -> Iterator[slice]:
     yield slice(start, len(words))
 
 
-def make_sample(vocabulary: Vocabulary, number: int, words: Sequence[Sequence[int]], tags: Sequence[int]) -> Sample:
+def make_sample(
+    vocabulary: Vocabulary, number: int, words: Sequence[Sequence[int]], tags: Sequence[int] | None
+) -> Sample:
     pieces = [piece for word in words for piece in word]
     token_ids, second = join_segments(vocabulary, pieces, None)
-    labels = np.full(len(token_ids), NO_LABEL, np.int32)
-    sizes = np.fromiter(map(len, words), np.int64, len(words))
-    labels[1 + np.cumsum(sizes) - sizes] = tags
-    return Sample(token_ids, second, number, token_labels=labels)
+    sizes = np.fromiter(map(len, words), np.int32, len(words))
+    word_starts = 1 + np.cumsum(sizes, dtype=np.int32) - sizes
+    labels = None
+    if tags is not None:
+        labels = np.full(len(token_ids), NO_LABEL, np.int32)
+        labels[word_starts] = tags
+    return Sample(token_ids, second, number, token_labels=labels, word_starts=word_starts)
 
 
 def check_numbers(examples: Sequence[TagExample], predictions: Predictions) -> None:

@@ -5,10 +5,11 @@ and scores those. It never sees a model: it says what is to be asked, and is giv
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -19,11 +20,14 @@ from litebert.batch import Batch
 from litebert.config import UserError, check_fields, require
 from litebert.text.vocabulary import Vocabulary
 
-Kind = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
+Head = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
+Kind = Head | Literal["labels", "number"]
+"""One of some classes, any number of labels, a number, one of some choices, a class for each token, or a span."""
 SPAN_KINDS: frozenset[Kind] = frozenset({"span", "answerable_span"})
 Ids = NDArray[np.int32]
 SPLITS: Mapping[str, tuple[str, ...]] = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
 """Of a task that has one of each."""
+LENGTH_ADVICE = "a greater length, if the model has the positions, keeps them whole"
 
 
 class Question(NamedTuple):
@@ -31,11 +35,14 @@ class Question(NamedTuple):
 
     kind: Kind
     labels: tuple[str, ...] = ()
-    """The classes; none for a number, a choice or a span."""
-    several: bool = False
-    """Whether any number of the labels may be right at once."""
+    """Of classes or labels; none for a number, a choice or a span."""
     num_choices: int = 1
     """How many samples after one another are the options of one question."""
+
+    @property
+    def head(self) -> Head:
+        """The kind of head that answers it."""
+        return "classes" if self.kind == "labels" or self.kind == "number" else self.kind
 
     @property
     def num_classes(self) -> int:
@@ -58,6 +65,8 @@ class Sample(NamedTuple):
     """The first and last token of the answer; 0 and 0 where it is not in this sample."""
     paragraph: tuple[int, int] | None = None
     """Where an answer may lie: from the first number up to but without the second."""
+    word_starts: Ids | None = None
+    """The first token of each word, where words are asked about."""
 
 
 class Encoded(NamedTuple):
@@ -141,6 +150,15 @@ class Example(Protocol):
         """Where it was found, to name it in messages: the file and the line."""
         ...
 
+    @property
+    def gold(self) -> Any:
+        """What is right; None, or nothing, where that is not known."""
+        ...
+
+    def without_gold(self) -> Self:
+        """The example as if it were not known what is right."""
+        ...
+
 
 class Task(Protocol):
     """A benchmark, or a kind of data of a user's own."""
@@ -164,6 +182,10 @@ class Task(Protocol):
 
     def is_labelled(self, examples: Sequence[Any]) -> bool:
         """Whether it is known what is right, so that they can be learned from and scored."""
+        ...
+
+    def known_question(self) -> Mapping[str, Any]:
+        """What is known of the question before there are examples: some of its fields."""
         ...
 
     def ask(self, examples: Sequence[Any]) -> Question:
@@ -234,8 +256,9 @@ def check_ids(examples: Iterable[Example]) -> None:
     """Refuses two examples with one id: predictions could not be told apart."""
     places: dict[str, str] = {}
     for example in examples:
-        before = places.setdefault(example.id, example.place)
-        require(before is example.place, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
+        before = places.get(example.id)
+        require(before is None, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
+        places[example.id] = example.place
 
 
 def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at_least: int) -> None:
@@ -244,6 +267,14 @@ def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at
     if len(examples) - len(missing) < at_least:
         first = f"the first is {missing[0].id!r}, {missing[0].place}" if missing else "there are no examples"
         raise UserError(f"{len(missing)} of {len(examples)} examples have no prediction ({first}); predict this split")
+
+
+def describe_balance(examples: Sequence[Example], question: Question) -> dict[str, int]:
+    """How many examples have each label, or words each tag; nothing where there are none to tell apart."""
+    counts: Counter[str] = Counter()
+    for example in examples if question.labels else ():
+        counts.update((example.gold,) if isinstance(example.gold, str) else example.gold or ())
+    return {label: counts[label] for label in question.labels}
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -284,12 +315,14 @@ def pack_token_labels(samples: Sequence[Sample]) -> Tensor | None:
 
 def pack_allowed(samples: Sequence[Sample]) -> Tensor | None:
     """An answer lies in the paragraph, or at the first token where there is none."""
-    if any(sample.paragraph is None for sample in samples):
-        return None
-    allowed = [np.zeros(len(sample.token_ids), bool) for sample in samples]
-    for sample, places in zip(samples, allowed, strict=True):
+    allowed = []
+    for sample in samples:
+        if sample.paragraph is None:
+            return None
+        places = np.zeros(len(sample.token_ids), bool)
         places[0] = True
-        places[slice(*(sample.paragraph or ()))] = True
+        places[slice(*sample.paragraph)] = True
+        allowed.append(places)
     return torch.from_numpy(np.concatenate(allowed))
 
 

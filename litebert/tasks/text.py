@@ -112,7 +112,7 @@ def make_example(columns: TextColumns, row: Row, number: int, split: str) -> Tex
 
 
 def is_blank(columns: TextColumns, row: Row) -> bool:
-    """Whether the column to be told is not there or is left empty; but no labels at all are told by an empty one."""
+    """Whether the target is missing. An empty cell is missing too, except for `labels`, where it means none."""
     value = row.cells.get(columns.target)
     return columns.target not in row.cells or (columns.kind != "labels" and (value is None or value == ""))
 
@@ -150,14 +150,23 @@ def make_sentence(columns: TextColumns, row: Row, number: int, split: str) -> Ta
     return TagExample(str(number), row.place, words, tags)
 
 
-def score_labels(gold: Sequence[str], predicted: Sequence[str | None]) -> dict[str, float]:
-    """Of two classes, the one that is sought is the second: 1 of 0 and 1, yes of no and yes."""
+def score_labels(gold: Sequence[str], predicted: Sequence[str | None], labels: tuple[str, ...]) -> dict[str, float]:
+    """Of two classes, the one that is sought is the second: 1 of 0 and 1, yes of no and yes.
+
+    Where the task does not know its labels, they are those that occur: these examples alone may lack some.
+    """
     scores = {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
-    names = sort_names(set(gold))
-    return scores | ({"f1": f1(gold, predicted, names[1])} if len(names) == 2 else {})
+    labels = labels or sort_names({*gold, *filter(None, predicted)})
+    return scores | ({"f1": f1(gold, predicted, labels[1])} if len(labels) == 2 else {})
 
 
-def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
+def score_sets(
+    gold: Sequence[tuple[str, ...]], predicted: Sequence[tuple[str, ...] | None], labels: tuple[str, ...]
+) -> dict[str, float]:
+    return score_label_sets(gold, predicted)
+
+
+def score_numbers(gold: Sequence[float], predicted: Sequence[float], labels: tuple[str, ...]) -> dict[str, float]:
     return {
         "pearson": pearson(gold, predicted),
         "spearman": spearman(gold, predicted),
@@ -166,8 +175,8 @@ def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str
 
 
 # The score that models are chosen by, all scores, and what is predicted, by the kind of column.
-SCORES: dict[Kind, tuple[str, Score, Literal["label", "number", "several"]]] = {
-    "label": ("accuracy", score_labels, "label"),
+SCORES: dict[Kind, tuple[str, Score, Literal["classes", "labels", "number"]]] = {
+    "label": ("accuracy", score_labels, "classes"),
     "score": ("pearson", score_numbers, "number"),
-    "labels": ("micro_f1", score_label_sets, "several"),
+    "labels": ("micro_f1", score_sets, "labels"),
 }

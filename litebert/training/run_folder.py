@@ -4,20 +4,22 @@ config.json is written last when a run begins: where it is, the run has begun.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
-from litebert.config import Config, read_config, read_json, require
+from litebert.config import Config, override, read_config, read_json, refuse_changes, require
 from litebert.files import write_json_file
 from litebert.folders import require_place
 from litebert.models.folder import write_model
 from litebert.models.heads import Model
 from litebert.training.environment import describe_environment
 from litebert.training.parallel import Ranks
+
+Asked = TypeVar("Asked", bound="RunConfig")
 
 
 def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config | None:
@@ -35,6 +37,26 @@ def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config
         return None
     require(mark in read_json(stored), f"{run} is a run of another kind; start a new --run")
     return read_config(kind, stored)
+
+
+class RunConfig(Protocol):
+    """What a run is asked to do."""
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What must be the same when a run is gone on with."""
+        ...
+
+
+def go_on_with(before: Asked, given: Asked, run: object, free: Iterable[str], left_open: Iterable[str] = ()) -> Asked:
+    """The config that a run began with, changed in what is free; other changes are refused.
+
+    What may be `left_open`, None in the config that is given, is then as before.
+    """
+    asked, fixed = given.fixed, before.fixed
+    asked |= {name: fixed[name] for name in left_open if asked[name] is None}
+    refuse_changes(asked, fixed, run)
+    return override(before, {name: getattr(given, name) for name in free})
 
 
 def check_data(run: Path, data: Mapping[str, Any], what: str) -> None:

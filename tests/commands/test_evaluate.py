@@ -71,6 +71,7 @@ def test_a_model_for_three_way_inference_can_be_asked_about_the_diagnostic_set(
         (["--task", "race"], "the head of {model} has kind 'classes'; race needs 'choice'"),
         (["--task", "rte"], "has labels ('0', '1'); rte needs ('entailment', 'not_entailment')"),
         (["--task", "sst3"], "there is no task 'sst3'"),
+        (["--out", "{model}"], "{model} is the folder of a model (model.safetensors is there); choose another --out"),
         (["--examples", "0"], "--examples is 0; give at least 1"),
         (["--data", "nowhere"], "nowhere does not exist; correct the path"),
         (["--model", "nowhere"], "nowhere does not exist"),
@@ -78,7 +79,7 @@ def test_a_model_for_three_way_inference_can_be_asked_about_the_diagnostic_set(
 )
 def test_a_users_mistake_is_told_in_a_sentence(capsys: Printed, done: Finished, more: list[str], said: str) -> None:
     model, data = done.run / "model", done.config.data
-    found = refuse(capsys, "evaluate", "--model", model, "--data", data, *more)
+    found = refuse(capsys, "evaluate", "--model", model, "--data", data, *(word.format(model=model) for word in more))
     assert said.format(model=model, data=data) in found
 
 

@@ -150,6 +150,13 @@ def test_a_users_mistake_is_told_in_a_sentence(
     assert not list(tmp_path.iterdir())
 
 
+def test_predictions_are_not_written_among_the_files_of_a_run(capsys: Printed, done: Finished) -> None:
+    before = sorted(done.run.iterdir())
+    call = ("predict", "--model", done.run / "model", "--data", done.config.data, "--out", done.run)
+    assert f"{done.run} is the folder of a run (checkpoints is there); choose another --out" in refuse(capsys, *call)
+    assert sorted(done.run.iterdir()) == before
+
+
 def test_an_archive_without_a_test_is_refused(capsys: Printed, done: Finished, tmp_path: Path) -> None:
     call = ("predict", "--model", done.run / "model", "--data", done.config.data, "--split", "dev", "--out", tmp_path)
     assert "there is no file for the leaderboard to put in" in refuse(capsys, *call, "--zip")

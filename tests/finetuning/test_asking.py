@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.finetuning.asking import BATCH_TOKENS, BEAM_SIZE, ask, group_by_length
-from litebert.finetuning.evaluation import head_of
+from litebert.finetuning.heads import head_of
 from litebert.models.heads import AnswerableSpanHead, Model
 from litebert.tasks.task import Beam, Question, Sample
 from tests.finetuning.made import CONFIG
@@ -22,7 +22,7 @@ QUESTIONS = [
     Question("span"),
     Question("answerable_span"),
 ]
-KINDS = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.kind)
+KINDS = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.head)
 
 
 def make_samples(number: int = 24) -> list[Sample]:
@@ -67,10 +67,10 @@ def list_spans(beam: Beam) -> dict[tuple[int, int], tuple[float, float]]:
 @KINDS
 def test_what_a_model_says_of_a_sample_does_not_depend_on_the_others(question: Question) -> None:
     model, samples = make_model(question), make_samples()
-    together = ask(model, samples, question.kind)
+    together = ask(model, samples, question.head)
     assert len({len(sample.token_ids) for sample in samples}) > 5
     for sample, output in zip(samples, together, strict=True):
-        (alone,) = ask(model, [sample], question.kind)
+        (alone,) = ask(model, [sample], question.head)
         assert_same(output, alone)
 
 
@@ -88,7 +88,7 @@ def ask_padded(model: Model, sample: Sample) -> Any:
     ("question", "shape"),
     [
         (QUESTIONS[0], lambda length: (3,)),
-        (Question("classes"), lambda length: (1,)),
+        (Question("number"), lambda length: (1,)),
         (QUESTIONS[1], lambda length: ()),
         (QUESTIONS[2], lambda length: (length, 2)),
         (QUESTIONS[3], lambda length: (length, 2)),
@@ -99,7 +99,7 @@ def test_outputs_are_those_of_the_model_and_in_the_order_of_the_samples(
     question: Question, shape: Callable[[int], tuple[int, ...]]
 ) -> None:
     model, samples = make_model(question), make_samples()
-    outputs = ask(model, samples, question.kind)
+    outputs = ask(model, samples, question.head)
     model.eval()
     for sample, output in zip(samples, outputs, strict=True):
         length = len(sample.token_ids)
@@ -159,7 +159,7 @@ def normalize(logits: np.ndarray, allowed: set[int]) -> np.ndarray:
 def test_asking_leaves_the_model_as_it_was(question: Question) -> None:
     model = make_model(question).train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    first, second = (ask(model, make_samples(4), question.kind) for _ in range(2))
+    first, second = (ask(model, make_samples(4), question.head) for _ in range(2))
     assert model.training and all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     for one, other in zip(first, second, strict=True):
         assert_same(one, other)
@@ -184,7 +184,7 @@ def test_outputs_that_are_no_numbers_are_refused(question: Question) -> None:
         for parameter in model.encoder.parameters():
             parameter.fill_(1e38)
     with pytest.raises(UserError, match="the model's outputs are no numbers, or infinite"):
-        ask(model, make_samples(), question.kind)
+        ask(model, make_samples(), question.head)
 
 
 def test_so_are_ends_that_are_no_numbers() -> None:

@@ -99,9 +99,16 @@ def test_what_cannot_be_combined_is_refused(finished: Make, members: tuple[str, 
     (tmp_path / "scores.json").write_text('{"seeds": 3}')
     with pytest.raises(UserError, match="is no single run of litebert finetune; name one, or one of its seeds"):
         combine_runs([folders[0], tmp_path], data, tmp_path / "out")
-    for taken in (folders[0], tmp_path):
-        with pytest.raises(UserError, match="is a run, or holds runs of several seeds; name another folder as --out"):
-            combine_runs(folders, data, taken)
+    with pytest.raises(UserError, match="has a scores.json of no ensemble; choose another --out"):
+        combine_runs(folders, data, tmp_path)
+    with pytest.raises(UserError, match=r"is the folder of a run \(checkpoints is there\); choose another --out"):
+        combine_runs(folders, data, folders[0])
+    with pytest.raises(UserError, match=r"is the folder of a model \(model.safetensors is there\)"):
+        combine_runs(folders, data, folders[0] / "model")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "index.json").touch()
+    with pytest.raises(UserError, match=r"is the folder of a corpus \(index.json is there\)"):
+        combine_runs(folders, data, tmp_path / "corpus")
     assert read_file(tmp_path, "scores.json") == {"seeds": 3}
     assert not (tmp_path / "out").exists()
 

@@ -89,11 +89,11 @@ def test_each_question_has_the_pictures_that_suit_it(tmp_path: Path) -> None:
     many = tuple(f"label {number}" for number in range(MOST_LABELS + 1))
     assert drawn(Question("classes", many), *make_labelled(labels=many)) == ["calibration.png"]
     numbers = [TextExample(str(n), "", "text", label=float(n)) for n in range(3)]
-    assert drawn(Question("classes"), numbers, {str(n): Prediction(1.0) for n in range(3)}) == ["numbers.png"]
+    assert drawn(Question("number"), numbers, {str(n): Prediction(1.0) for n in range(3)}) == ["numbers.png"]
     choices = [ChoiceExample(str(n), "", "", "", (), "A") for n in range(3)]
     chosen = {str(n): Prediction("A", (0.4, 0.3, 0.2, 0.1)) for n in range(3)}
     assert drawn(Question("choice", num_choices=4), choices, chosen) == ["calibration.png"]
-    for question in (Question("classes", LABELS, several=True), Question("token_classes", LABELS), Question("span")):
+    for question in (Question("labels", LABELS), Question("token_classes", LABELS), Question("span")):
         assert drawn(question, [], {}) == []
 
 

@@ -17,9 +17,10 @@ import transformers
 from sklearn.metrics import accuracy_score, f1_score
 
 from litebert.config import UserError
-from litebert.finetuning.evaluation import open_finetuned
+from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.preparation import Prepared, describe_run, prepare
-from litebert.finetuning.run import carry_out, make_selection, make_training
+from litebert.finetuning.run import carry_out, make_selection, make_training, read_test
+from litebert.finetuning.task_model import open_finetuned
 from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.tasks.task import Limits, Sample
@@ -111,8 +112,8 @@ def test_a_threshold_that_dev_chose_stays_with_the_model(finished: Make) -> None
     assert {key for key, odd in odds.items() if odd > threshold} == {key for key, text in answers.items() if not text}
     assert {key for key, text in answers.items() if not text} == {f"question-{n}" for n in range(0, SIZES["dev"], 3)}
     # A split that is asked about alone is decided by it too, whatever would suit that split.
-    asked = open_finetuned(run / "model", config.data)
-    assert asked.evaluate(asked.read(config.data, "test")).threshold == threshold
+    task_model = open_finetuned(run / "model", config.data)
+    assert task_model.evaluate(task_model.read(config.data, "test")).threshold == threshold
 
 
 AUTO_CLASSES = {
@@ -263,7 +264,7 @@ def test_a_run_that_gets_no_better_is_stopped_and_stays_so(
 def test_the_weights_are_the_folders_unless_they_are_to_be_random(tmp_path: Path, start: Path) -> None:
     config = make_config("label", write_data("label", tmp_path / "data"), start)
     stored = read_model(start).encoder.state_dict()
-    models = [prepare(replace(config, **changes), tmp_path / "run", Ranks()).asked.model
+    models = [prepare(replace(config, **changes), tmp_path / "run", Ranks()).task_model.model
               for changes in ({}, {"scratch": True}, {"scratch": True, "seed": 1}, {"seed": 1})]  # fmt: skip
     words = [model.encoder.embedding.words.weight for model in models]
     for name, tensor in models[0].encoder.state_dict().items():
@@ -308,7 +309,7 @@ def test_a_model_that_was_fine_tuned_for_the_same_labels_keeps_its_head(
     config, run, _ = finished("label")
     same = prepare(replace(config, init=str(run / "model")), tmp_path / "run", Ranks())
     for name, tensor in read_model(run / "model").state_dict().items():
-        assert torch.equal(same.asked.model.state_dict()[name], tensor)
+        assert torch.equal(same.task_model.model.state_dict()[name], tensor)
     assert describe_run(same)["head"] == f"goes on as it is; {run}/model was fine-tuned for text"
     scratch = prepare(replace(config, init=str(run / "model"), scratch=True), tmp_path / "run", Ranks())
     other = make_config("several", write_data("several", tmp_path / "data"), run / "model")
@@ -399,7 +400,7 @@ def test_without_being_told_so_a_stuck_run_is_not_tried_again_but_says_so(
         scores = run_to_end(replace(stuck.config, retry_if_stuck=False), tmp_path / "run")
     assert scores["attempts"] == 1 and scores["steps"] == 6
     assert scores["stuck"] == "all 24 dev examples are given the label 'no'"
-    said = [line for line in caplog.messages if "nothing was learned but that; try more steps" in line]
+    said = [line for line in caplog.messages if "the model has learned nothing else. Try a lower" in line]
     assert len(said) == 1, "once, not at every evaluation"
 
 
@@ -420,7 +421,7 @@ def test_labels_are_those_of_all_examples_also_where_few_are_drawn(tmp_path: Pat
         with (data / f"{name}.jsonl").open("a") as file:
             file.write('{"text": "the old house", "label": "rare"}\n')
     prepared = prepare(make_config("label", data, start, train_examples=4), tmp_path / "run", Ranks())
-    assert prepared.asked.question.labels == ("no", "rare", "yes") and len(prepared.samples) == 4
+    assert prepared.task_model.question.labels == ("no", "rare", "yes") and len(prepared.samples) == 4
 
 
 def test_a_model_is_not_fine_tuned_into_its_own_folder(tmp_path: Path, start: Path) -> None:
@@ -452,6 +453,33 @@ def test_steps_follow_from_epochs_and_a_tenth_of_them_warms_up(tmp_path: Path, s
     config = make_config("choice", write_data("choice", tmp_path / "data"), start, steps=None, epochs=2.5)
     schedule = prepare(config, tmp_path / "run", Ranks()).schedule
     assert (schedule.steps, schedule.warmup_steps) == (30, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"learning_rate": -1.0}, "learning_rate is -1.0; it must be positive and finite"),
+        ({"warmup_steps": -3}, "warmup_steps is -3; it must be at least 0"),
+        ({"warmup_steps": 9, "steps": 8}, "warmup_steps is 9; it must be between 0 and steps, 8"),
+    ],
+)
+def test_a_rate_that_no_schedule_has_is_refused_before_any_data_are_read(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        FinetuneConfig(**changes)
+
+
+def test_a_test_that_is_not_there_is_told_and_an_error_of_ours_is_not_hidden(
+    finished: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    config, run, _ = finished("label")
+    task_model = open_finetuned(run / "model", config.data)
+    alone = replace(config, data=str(write_data("label", tmp_path, splits=("train", "dev"))))
+    with caplog.at_level(logging.WARNING):
+        assert read_test(task_model, alone) == []
+    assert "there are no predictions for test" in caplog.text
+    monkeypatch.setattr("litebert.tasks.classes.check_labelled", lambda _: int("no number"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        read_test(task_model, config)
 
 
 class Lone(Ranks):
@@ -486,7 +514,9 @@ def test_what_cannot_be_learned_from_is_refused_before_anything_is_written(tmp_p
     for one in (str(data / "dev-v1.1.json"), f"file://{data}/dev-v1.1.json"):
         with pytest.raises(UserError, match="dev-v1.1.json is one file for train and dev; give the folder that holds"):
             prepare(replace(config, data=one), run, Ranks())
-    with pytest.raises(UserError, match="a step has 5 examples and there are 2 devices; make it a multiple"):
+    with pytest.raises(
+        UserError, match="a step has 5 examples and there are 2 devices; make num_examples a multiple of 2"
+    ):
         prepare(replace(config, num_examples=5), run, Lone())
     with pytest.raises(UserError, match="ax is a test alone; fine-tune for a task that has data"):
         prepare(replace(config, task="ax"), run, Ranks())

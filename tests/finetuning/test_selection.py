@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from litebert.finetuning.evaluation import Evaluated
 from litebert.finetuning.preparation import prepare
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stuck import describe_stuck, lower_rate
+from litebert.finetuning.task_model import Evaluated
 from litebert.models.heads import Model
 from litebert.tasks.classes import TextExample
 from litebert.tasks.race import ChoiceExample
@@ -33,12 +33,16 @@ class Chooser:
         dev = (data / "dev.jsonl").read_text().splitlines()
         (data / "dev.jsonl").write_text("\n".join([*dev[:2], *dev[:1] * 22]) + "\n")
         prepared = prepare(make_config("label", data, start), folder / "run", Ranks())
-        self.model, self.kept = prepared.asked.model, []
+        self.model, self.kept = prepared.task_model.model, []
         (folder / "run").mkdir()
         defaults = {"steps": 90, "warmup_steps": 9, "evaluate_every": 5, "patience": 0}
         defaults |= {"retries": False, "stops_if_stuck": False}
         self.selection = Selection(
-            asked=prepared.asked, dev=prepared.dev, folder=folder / "run", keep=self.keep, **defaults | settings
+            task_model=prepared.task_model,
+            dev=prepared.dev,
+            folder=folder / "run",
+            keep=self.keep,
+            **defaults | settings,
         )
 
     def keep(self, model: Model, result: Evaluated) -> None:
@@ -81,12 +85,12 @@ def test_a_run_is_stuck_only_after_a_third_of_it_and_its_warm_up(
     with caplog.at_level(logging.WARNING):
         chooser.evaluate(29, "no")
     assert chooser.selection.find_stuck(29) is None and not chooser.selection.is_finished(29)
-    assert "nothing was learned" not in caplog.text
+    assert "learned nothing" not in caplog.text
     chooser.evaluate(30, "no")
     assert chooser.selection.find_stuck(30) == "all 24 dev examples are given the label 'no'"
     assert chooser.selection.is_finished(30)
     assert not replace(chooser.selection, stops_if_stuck=False).is_finished(30)
-    assert "nothing was learned but that" in caplog.text
+    assert "the model has learned nothing else" in caplog.text
     # A run that goes on from an earlier checkpoint, or in another process, sees what is written.
     assert chooser.selection.find_stuck(29) is None
     late = replace(chooser.selection, warmup_steps=60)
@@ -111,7 +115,7 @@ def test_one_label_for_all_is_stuck_unless_no_other_was_wanted() -> None:
 
 
 def test_the_same_labels_tag_or_answer_for_all_is_stuck() -> None:
-    several = Question("classes", ("no", "yes"), several=True)
+    several = Question("labels", ("no", "yes"))
     said = "all 2 dev examples are given the labels none"
     assert describe_stuck(several, make_examples(("no",), ()), predict((), ())) == said
     assert describe_stuck(several, make_examples((), ()), predict((), ())) is None
@@ -143,12 +147,12 @@ def test_the_last_attempt_is_not_advised_to_try_again(
     tmp_path: Path, start: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Chooser(tmp_path, start, retries=True).evaluate(30, "no")
-    assert "or more warm-up steps" in caplog.text and "--retry-if-stuck" not in caplog.text
+    assert "more warm-up steps, or more steps." in caplog.text and "--retry-if-stuck" not in caplog.text
 
 
 @pytest.mark.parametrize("scale", [0.001, 1.0, 1000.0])
 def test_one_number_for_all_is_stuck_whatever_the_unit(scale: float) -> None:
-    gold, question = np.linspace(0, 5, 11) * scale, Question("classes")
+    gold, question = np.linspace(0, 5, 11) * scale, Question("number")
     examples = make_examples(*gold.tolist())
     same = predict(*(2.5 * scale + 0.001 * gold).tolist())
     assert describe_stuck(question, examples, same) == "all dev examples are given nearly the same number"

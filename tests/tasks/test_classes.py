@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from litebert.config import UserError
-from litebert.tasks.classes import ClassTask, Examples, Label, TextExample, describe_balance, sort_names
+from litebert.tasks.classes import ClassTask, Examples, Label, TextExample, sort_names
 from litebert.tasks.scores import accuracy, pearson, score_label_sets
-from litebert.tasks.task import Limits, Prediction, Question, Sample, Task, pack
+from litebert.tasks.task import Limits, Prediction, Question, Sample, Task, describe_balance, pack
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 
 WORDS = ["the", "fox", "dog", "sees", "likes", "big", "old", "a", "##s", "."]
@@ -32,14 +32,14 @@ def make_task(**changes: Any) -> ClassTask:
         name="made",
         metric="accuracy",
         read_split=lambda data, split: [],
-        compare=lambda gold, predicted: {"accuracy": accuracy(gold, predicted)},
+        compare=lambda gold, predicted, labels: {"accuracy": accuracy(gold, predicted)},
     )
     return dataclasses.replace(task, **changes)
 
 
-SEVERAL = make_task(kind="several", compare=score_label_sets)
+SEVERAL = make_task(kind="labels", compare=lambda gold, predicted, labels: score_label_sets(gold, predicted))
 NUMBER = make_task(
-    kind="number", metric="pearson", compare=lambda gold, predicted: {"pearson": pearson(gold, predicted)}
+    kind="number", metric="pearson", compare=lambda gold, predicted, labels: {"pearson": pearson(gold, predicted)}
 )
 
 
@@ -56,8 +56,8 @@ def test_labels_are_sorted_by_number_if_they_are_numbers() -> None:
     assert make_task().ask(make_examples("10", "9", "-1", "9")).labels == ("-1", "9", "10")
     assert make_task().ask(make_examples("10", "9", "x")).labels == ("10", "9", "x")
     assert make_task(labels=("b", "a")).ask(make_examples("a")).labels == ("b", "a")
-    assert SEVERAL.ask(make_examples(("b", "a"), (), ("c",))) == Question("classes", ("a", "b", "c"), several=True)
-    assert NUMBER.ask(make_examples(1.0)) == Question("classes")
+    assert SEVERAL.ask(make_examples(("b", "a"), (), ("c",))) == Question("labels", ("a", "b", "c"))
+    assert NUMBER.ask(make_examples(1.0)) == Question("number")
 
 
 @settings(deadline=None, max_examples=50)
@@ -131,9 +131,9 @@ def test_several_labels_are_a_row_of_zeros_and_ones(vocabulary: Vocabulary) -> N
 
 
 def test_numbers_stay_numbers_and_secrets_secret(vocabulary: Vocabulary) -> None:
-    labels = pack(NUMBER.encode(make_examples(2.5, 0.0), vocabulary, Question("classes"), LIMITS).samples).labels_BX
+    labels = pack(NUMBER.encode(make_examples(2.5, 0.0), vocabulary, Question("number"), LIMITS).samples).labels_BX
     assert labels is not None and labels.tolist() == [2.5, 0.0]
-    secret = NUMBER.encode(make_examples(None, None), vocabulary, Question("classes"), LIMITS).samples
+    secret = NUMBER.encode(make_examples(None, None), vocabulary, Question("number"), LIMITS).samples
     assert pack(secret).labels_BX is None
 
 
@@ -164,13 +164,13 @@ def test_probabilities_are_the_softmax_or_each_ones_sigmoid(logits: list[float])
     (one,) = decode(make_task(), Question("classes", ("a", "b", "c")), output)
     np.testing.assert_allclose(one.probabilities, softmax(output.astype(float)), atol=1e-12)
     assert one.answer == "abc"[output.argmax()]
-    (several,) = decode(SEVERAL, Question("classes", ("a", "b", "c"), several=True), output)
+    (several,) = decode(SEVERAL, Question("labels", ("a", "b", "c")), output)
     np.testing.assert_allclose(several.probabilities, expit(output.astype(float)), atol=1e-12)
     assert several.answer == tuple(label for label, logit in zip("abc", logits, strict=True) if logit > 0)
 
 
 def test_a_number_is_predicted_as_it_is() -> None:
-    found = decode(NUMBER, Question("classes"), np.float32(1.5), np.array([-7.0]), 3)
+    found = decode(NUMBER, Question("number"), np.float32(1.5), np.array([-7.0]), 3)
     assert [prediction.answer for prediction in found] == [1.5, -7.0, 3.0]
 
 
@@ -259,6 +259,9 @@ def test_not_every_example_is_predicted_is_refused_when_written(tmp_path: Path) 
 
 def test_two_examples_of_one_id_are_refused() -> None:
     task = make_task(read_split=lambda data, split: [TextExample("7", "here", "a"), TextExample("7", "there", "b")])
+    again = make_task(read_split=lambda data, split: [TextExample("7", "here", "a")] * 2)
+    with pytest.raises(UserError, match="^here: its id '7' is also that of here"):
+        again.read("", "dev")
     with pytest.raises(UserError, match="^there: its id '7' is also that of here"):
         task.read("", "train")
 
@@ -268,4 +271,4 @@ def test_the_balance_counts_every_label_that_may_be_said() -> None:
     assert describe_balance(examples, Question("classes", ("a", "b", "c"))) == {"a": 1, "b": 2, "c": 0}
     several = make_examples(("a", "b"), (), ("b",))
     assert describe_balance(several, SEVERAL.ask(several)) == {"a": 1, "b": 2}
-    assert describe_balance(make_examples(1.0), Question("classes")) == {}
+    assert describe_balance(make_examples(1.0), Question("number")) == {}

@@ -18,8 +18,8 @@ RACE = TASKS["race"]
 LABELS = ("no", "maybe", "yes")
 QUESTIONS = {
     "label": Question("classes", LABELS),
-    "several": Question("classes", LABELS, several=True),
-    "number": Question("classes"),
+    "several": Question("labels", LABELS),
+    "number": Question("number"),
     "choice": Question("choice", num_choices=4),
     "token_classes": Question("token_classes", LABELS),
     "span": Question("span"),

@@ -11,9 +11,9 @@ from scipy import stats
 from sklearn import metrics
 
 from litebert.config import UserError
-from litebert.tasks.classes import TextExample, describe_balance
+from litebert.tasks.classes import TextExample
 from litebert.tasks.glue import SUBMISSION, TASKS, find_missing, zip_submission
-from litebert.tasks.task import Limits, Prediction, Sample, Task, pack
+from litebert.tasks.task import Limits, Prediction, Sample, Task, describe_balance, pack
 from litebert.text.vocabulary import open_vocabulary
 
 MNLI_HEADER = "index | promptID | pairID | genre | binary1 | binary2 | parse1 | parse2 | sentence1 | sentence2"

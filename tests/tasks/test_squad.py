@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.config import UserError
+from litebert.tasks.chinese import TASKS as CHINESE
 from litebert.tasks.squad import TASKS, find_nearest
 from litebert.tasks.squad_file import SpanExample
-from litebert.tasks.task import Beam, Candidate, Limits, Prediction, Question, Sample, pack
+from litebert.tasks.task import Beam, Candidate, Limits, Prediction, Question, Sample, Task, pack
 from litebert.tasks.windows import WindowSample
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 
@@ -112,21 +113,23 @@ def test_version_1_refuses_questions_without_an_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("example", "expected", "note"),
+    ("example", "expected", "note", "moved"),
     [
-        (make_example("a bird", 14), "a bird", "1 are whole tokens"),
-        (make_example("1990", 24), "1990s", "1 are widened"),
-        (make_example("the bird", 3), "the bird", "1 stand elsewhere"),
-        (make_example(" fox ", 3), "fox", "0 stand elsewhere"),
-        (make_example("fox", 40), "fox", "1 stand elsewhere"),
-        (make_example("a cat", 14), None, "1 are not in their paragraph"),
+        (make_example("a bird", 14), "a bird", "1 match whole tokens", False),
+        (make_example("1990", 24), "1990s", "1 were widened", False),
+        (make_example("the bird", 3), "the bird", "1 match whole tokens", True),
+        (make_example(" fox ", 3), "fox", "1 match whole tokens", False),
+        (make_example("fox", 40), "fox", "1 match whole tokens", True),
+        (make_example("fox", -1), "fox", "1 match whole tokens", True),
+        (make_example("a cat", 14), None, "1 were not found in their paragraph", False),
     ],
 )
 def test_an_answer_is_found_among_the_tokens(
-    vocabulary: Vocabulary, example: SpanExample, expected: str | None, note: str
+    vocabulary: Vocabulary, example: SpanExample, expected: str | None, note: str, moved: bool
 ) -> None:
-    (sample,), (notes,) = SQUAD1.encode([example], vocabulary, SPAN, Limits())
-    assert note in notes
+    (sample,), (first, *others) = SQUAD1.encode([example], vocabulary, SPAN, Limits())
+    away = "1 answers were found away from their answer_start, or have none; the nearest match is used"
+    assert note in first and others == [away] * moved
     if expected is None or sample.span is None:
         assert expected is sample.span is None
     else:
@@ -149,7 +152,7 @@ def test_only_what_is_known_is_to_be_learned(vocabulary: Vocabulary) -> None:
     assert pack(samples).spans_BX is None and pack(samples[:1]).spans_BX is not None
     samples, notes = SQUAD1.encode([kinds[1], make_example()], vocabulary, SPAN, Limits())
     assert samples[0].span is None and samples[1].span is not None
-    assert notes[-1] == "1 of 2 questions have no answer with them and train nothing"
+    assert notes[-1] == "1 of 2 questions have no answer with them and are not trained on"
     assert not SQUAD1.encode(kinds[1:2], vocabulary, SPAN, Limits()).notes  # nothing is to be learned from these
 
 
@@ -276,6 +279,23 @@ def test_predictions_are_read_as_they_were_written(tmp_path: Path) -> None:
         SQUAD2.read_predictions(paths[1])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("nbest_predictions", "[]", "nbest_predictions.json: a JSON list, not an object of answers by id"),
+        ("nbest_predictions", '{"q": null}', "the n-best of 'q' beside .*: None is no list of answers; leave the file"),
+        ("nbest_predictions", '{"q": [null]}', "the n-best of 'q' beside .*: None is no answer with its text and scor"),
+        ("null_odds", "[1]", "null_odds.json: a JSON list, not an object of answers by id"),
+        ("null_odds", '{"q": null}', "the null odds of 'q' beside .*: None is no number; leave the file out"),
+    ],
+)
+def test_a_damaged_file_beside_the_predictions_is_named(tmp_path: Path, name: str, content: str, said: str) -> None:
+    (tmp_path / "predictions.json").write_text('{"q": "a bird"}')
+    (tmp_path / f"{name}.json").write_text(content)
+    with pytest.raises(UserError, match=said):
+        SQUAD2.read_predictions(tmp_path / "predictions.json")
+
+
 @pytest.mark.parametrize("name", ["albert-en-30k-clean.model", "bert-base-uncased-vocab.txt"])
 def test_a_model_that_knows_all_spans_answers_real_questions_rightly(data: Path, name: str) -> None:
     vocabulary, limits = open_vocabulary(data / "vocab" / name), Limits(length=384, answer_length=384)
@@ -283,8 +303,16 @@ def test_a_model_that_knows_all_spans_answers_real_questions_rightly(data: Path,
     samples, notes = SQUAD1.encode(examples, vocabulary, SPAN, limits)
     predictions = SQUAD1.decode(examples, samples, say_spans(samples), SPAN, limits)
     right = sum(predictions[example.id].answer == example.answers[0][0].strip() for example in examples)
-    assert f"{right:,} are whole tokens" in notes[0] and right > 0.99 * len(examples)
+    assert f"{right:,} match whole tokens" in notes[0] and right > 0.99 * len(examples)
     assert SQUAD1.score(examples, predictions)["f1"] > 99.8
+
+
+@pytest.mark.parametrize(("task", "groups"), [(SQUAD1, 1), (SQUAD2, 3), (CHINESE["cmrc2018"], 1)])
+def test_no_count_is_among_the_scores(task: Task, groups: int) -> None:
+    examples = [make_example(id="q1"), make_example(None, id="q2", is_impossible=groups > 1)]
+    scores = task.score(examples, {"q1": Prediction("a bird"), "q2": Prediction("")})
+    assert len([name for name in scores if name.endswith("exact")]) == groups
+    assert not [name for name in scores if "total" in name]
 
 
 def test_published_predictions_for_version_2_have_their_published_score(data: Path) -> None:
@@ -292,4 +320,4 @@ def test_published_predictions_for_version_2_have_their_published_score(data: Pa
     predictions = SQUAD2.read_predictions(data / "squad" / "predictions" / "v2.0-BERT-single-google.json.gz")
     scores = SQUAD2.score(examples, predictions)
     assert (round(scores["exact"], 2), round(scores["f1"], 2)) == (78.74, 81.78)
-    assert scores["HasAns_total"] + scores["NoAns_total"] == len(examples) == 11873
+    assert len(examples) == 11873 and {"HasAns_exact", "HasAns_f1", "NoAns_exact", "NoAns_f1"} < set(scores)

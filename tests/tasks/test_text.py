@@ -143,9 +143,10 @@ def test_columns_that_contradict_each_other_are_refused(columns: dict[str, Any],
         TextColumns(**columns)
 
 
-def score(columns: TextColumns, gold: list[Any], said: list[Any]) -> dict[str, float]:
+def score(columns: TextColumns, gold: list[Any], said: list[Any], labels: str = "") -> dict[str, float]:
     task = make_task(columns, "nowhere")
     assert isinstance(task, ClassTask)
+    task = task.with_labels(tuple(labels))
     examples = [TextExample(str(n), "", "", None, label) for n, label in enumerate(gold)]
     scores = task.score(examples, {str(n): Prediction(answer) for n, answer in enumerate(said) if answer is not None})
     assert task.metric in scores
@@ -168,3 +169,10 @@ def test_each_kind_of_column_has_its_scores() -> None:
     assert numbers["pearson"] == pytest.approx(100 * np.corrcoef([1, 2, 3], [1, 2, 6])[0, 1])
     several = score(SEVERAL, [("a", "b"), ()], [("a",), ()])
     assert several == {"micro_f1": pytest.approx(200 / 3), "macro_f1": 50.0, "exact": 50.0}
+
+
+def test_f1_is_a_score_where_the_task_has_two_labels_whichever_a_split_has() -> None:
+    assert "f1" not in score(LABEL, list("aba"), list("bba"), labels="abc")
+    assert "f1" not in score(LABEL, list("aba"), list("cba")), "the predictions know of a third"
+    assert score(LABEL, list("bb"), list("ab"), labels="ab")["f1"] == pytest.approx(200 / 3)
+    assert score(LABEL, list("aa"), list("aa"), labels="ab")["f1"] == 0.0
