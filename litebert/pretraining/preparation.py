@@ -1,6 +1,5 @@
 """What a pre-training run is made of before its first step: corpora, a model, a stream of batches, a schedule."""
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from litebert.config import require
+from litebert.config import read_json, require
 from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, find_indexes
@@ -31,6 +30,7 @@ from litebert.pretraining.config import (
     plan_stages,
     settle,
 )
+from litebert.pretraining.data import describe_data, refuse_changed
 from litebert.pretraining.held_out import HeldOut
 from litebert.pretraining.pace import measure_pace
 from litebert.pretraining.stream import Stream
@@ -40,7 +40,7 @@ from litebert.training.loop import Training
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks
 from litebert.training.process import prepare_process
-from litebert.training.run_folder import check_data, read_begun
+from litebert.training.run_folder import read_begun
 from litebert.training.schedule import scale_from_paper
 from litebert.training.timing import peak_of
 
@@ -71,8 +71,9 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
         agree_with(config, before, str(run))
         config = replace(before, **{name: getattr(config, name) for name in FREE})
     corpora, weights = open_mixture(config.corpora)
-    data = describe_data(config.corpora, corpora)
-    check_data(run, data, "corpora")
+    data = describe_data(corpora, weights)
+    if before is not None:
+        refuse_changed(data, read_json(run / "data.json"), run, "--run")
     pairs = [Pairs(corpus, config.pairs, config.seed) for corpus in corpora]
     check_pairs(pairs)
     model = make_model(config, corpora[0])
@@ -230,18 +231,6 @@ def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Se
     )
 
 
-def describe_data(names: Sequence[str], corpora: Sequence[Corpus]) -> dict[str, Any]:
-    """What tells whether corpora are the same: the sha256 of all shards, held-out ones too, and of the vocabulary."""
-    described = []
-    for name, corpus in zip(names, corpora, strict=True):
-        shards = [entry.sha256 for index in find_indexes(corpus.path) for entry in index.shards]
-        digest = hashlib.sha256("".join(shards).encode()).hexdigest()
-        described.append(
-            {"path": name, "sha256": digest, "tokens": corpus.num_tokens, "documents": corpus.num_documents}
-        )
-    return {"corpora": described, "vocabulary": corpora[0].vocabulary.fingerprint}
-
-
 def describe_run(prepared: Prepared) -> dict[str, str]:
     """What a run will do, in words, and from where each number comes that was not given."""
     config, schedule, encoder = prepared.config, prepared.training.schedule, prepared.training.model.config
@@ -254,7 +243,7 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
         "model": f"{config.init or config.preset}: {parameters:,} parameters, "
         f"{encoder.num_layers} layers, {encoder.hidden_size} wide, {encoder.vocab_size:,} pieces",
         "corpus": f"{sum(corpus.num_tokens for corpus in corpora):,} tokens of "
-        f"{sum(corpus.num_documents for corpus in corpora):,} documents in {', '.join(config.corpora)}",
+        f"{sum(corpus.num_documents for corpus in corpora):,} documents in {', '.join(config.mix) or config.corpus}",
         "steps": f"{schedule.steps:,} of {config.num_sequences:,} sequences of up to {config.pairs.length} tokens"
         f"{', in the end' if len(prepared.stages) > 1 else ''}: {sequences / epoch:.2f} epochs",
         "rate": f"{schedule.learning_rate:.3g} after {schedule.warmup_steps:,} steps of warm-up; the paper's, scaled "

@@ -11,8 +11,9 @@ from typing import Any
 from litebert.config import UserError, from_dict, read_json, refuse_changes, require
 from litebert.files import write_json_file
 from litebert.pretraining.config import PretrainConfig, make_schedule
+from litebert.pretraining.data import describe_data, refuse_changed
 from litebert.pretraining.pace import Pace, measure_pace
-from litebert.pretraining.preparation import describe_data, prepare
+from litebert.pretraining.preparation import prepare
 from litebert.studies.config import StudyConfig
 from litebert.studies.questions import Questions
 from litebert.studies.study import Study, Variant, identify
@@ -88,7 +89,7 @@ def describe_settings(questions: Questions, config: StudyConfig) -> dict[str, An
     base = questions.base
     settings = base.fixed | {
         "evaluation_sequences": base.evaluation_sequences,
-        "data": describe_data(base.corpora, questions.corpora),
+        "data": describe_data(questions.corpora, questions.weights),
         "finetune_epochs": config.finetune_epochs,
         "finetune_examples": config.finetune_examples,
     }
@@ -99,7 +100,10 @@ def check_plan(
     plan: Plan, settings: Mapping[str, Any], variants: Sequence[Variant], config: StudyConfig, folder: Path
 ) -> None:
     """Refuses to go on with a study that was begun otherwise; tasks may be added."""
-    refuse_changes(settings, plan.settings, folder, kind="study", option="--out")
+    asked, before = dict(settings), dict(plan.settings)
+    data, data_before = asked.pop("data"), before.pop("data", {})
+    refuse_changes(asked, before, folder, kind="study", option="--out")
+    refuse_changed(data, data_before, folder, "--out")
     tasks = plan.tasks | config.task_folders
     refuse_changes(tasks, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out")
     require(

@@ -12,7 +12,7 @@ from litebert.config import UserError, from_dict, read_config, read_json, requir
 from litebert.finetuning.evaluation import scores_by_split
 from litebert.finetuning.seeds import find_seeds
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.preparation import describe_data
+from litebert.pretraining.data import describe_data, find_changed
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.layers import Layers
 from litebert.studies.pictures import draw_layers, draw_sizes
@@ -188,7 +188,7 @@ def find_layers(run: Path) -> Layers | None:
     try:
         config = read_config(PretrainConfig, run / "config.json")
         questions = Questions(replace(config, evaluation_sequences=LAYER_SEQUENCES))
-        if describe_data(config.corpora, questions.corpora) != read_json(run / "data.json"):
+        if find_changed(describe_data(questions.corpora, questions.weights), read_json(run / "data.json")):
             return None
         return questions.measure_layers(run / "model")
     except UserError:  # the corpus is elsewhere, or the run of another version

@@ -20,7 +20,7 @@ from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.held_out import HeldOut
-from litebert.pretraining.preparation import make_model, prepare
+from litebert.pretraining.preparation import describe_run, make_model, prepare
 from litebert.pretraining.run import carry_out, pretrain
 from litebert.training.loop import LoopConfig
 from litebert.training.metrics import read_metrics
@@ -122,9 +122,27 @@ def test_a_run_is_not_gone_on_with_under_another_config_or_corpus(config: Pretra
         pretrain(replace(config, learning_rate=0.1), run, Ranks())
     shutil.rmtree(folder)
     write_text_corpus(folder, seed=1)
-    with pytest.raises(UserError, match="the corpora of .* have changed since it began"):
+    with pytest.raises(UserError, match="corpus has been built anew since .*run began; restore what was there"):
         pretrain(config, run, Ranks())
     assert model_bytes(run) == before
+
+
+def test_a_run_of_an_earlier_version_is_gone_on_with(config: PretrainConfig, tmp_path: Path) -> None:
+    """Which wrote corpora as they are mixed."""
+    pretrain(replace(config, evaluation_sequences=0), tmp_path, Ranks())
+    data = json.loads((tmp_path / "data.json").read_text())
+    (corpus,) = data["corpora"]
+    assert (corpus["path"], corpus.pop("weight")) == (config.corpus, 1.0)
+    corpus["path"] += "=1"
+    (tmp_path / "data.json").write_text(json.dumps(data))
+    assert prepare(replace(config, evaluation_sequences=0), tmp_path, Ranks()).config.steps == 12
+
+
+def test_a_run_names_its_corpora_and_weights_only_of_a_mixture(config: PretrainConfig, tmp_path: Path) -> None:
+    assert describe_run(prepare(config, tmp_path, Ranks()))["corpus"].endswith(f" documents in {config.corpus}")
+    mixed = replace(config, corpus=None, mix=(f"{config.corpus}=0.5", f"{config.corpus}=0.25"))
+    said = describe_run(prepare(mixed, tmp_path, Ranks()))["corpus"]
+    assert said.endswith(f"{config.corpus}=0.5, {config.corpus}=0.25")
 
 
 def test_the_depth_grows_with_the_run_and_is_told(config: PretrainConfig, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from litebert.config import UserError
+from litebert.corpus.pairs import PairConfig
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.pace import Pace
@@ -25,6 +26,7 @@ from litebert.training import lock
 from litebert.training.lock import hold
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks
+from tests.corpus.made import write_text_corpus
 from tests.finetuning.made import make_labels
 
 
@@ -111,6 +113,7 @@ def test_deeper_models_begin_with_the_shallower_one(
     [
         ({"learning_rate": 1e-3}, {}, "learning_rate 0.003 -> 0.001"),
         ({"evaluation_sequences": 50}, {}, "evaluation_sequences 40 -> 50"),
+        ({"pairs": PairConfig(length=16, windows="paragraph")}, {}, r"another config \(pairs.length 32 -> 16\);"),
         ({}, {"finetune_epochs": 9.0}, "finetune_epochs 3.0 -> 9.0"),
         ({}, {"finetune_examples": 9}, "finetune_examples None -> 9"),
     ],
@@ -119,17 +122,42 @@ def test_other_settings_are_refused_and_change_nothing(
     done: Path, base: PretrainConfig, changes: dict, how: dict, said: str
 ) -> None:
     before = (done / "layers" / "plan.json").read_text()
-    with pytest.raises(UserError, match=f"is a study with another config .*{said}.*or a new --out"):
+    with pytest.raises(UserError, match=f"is a study with .*{said}.*or a new --out"):
         carry_out(STUDIES["layers"], replace(base, **changes), StudyConfig(**how), done, Ranks())
     assert (done / "layers" / "plan.json").read_text() == before
 
 
-def test_a_corpus_that_was_built_anew_is_not_gone_on_with(
-    done: Path, base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_corpus_that_was_built_anew_is_not_gone_on_with(base: PretrainConfig, tmp_path: Path) -> None:
+    folder = shutil.copytree(str(base.corpus), tmp_path / "corpus")
+    here = replace(base, corpus=str(folder), steps=1)
+    carry_out(STUDIES["dropout"], here, StudyConfig(), tmp_path / "out", Ranks())
+    shutil.rmtree(folder)
+    write_text_corpus(folder, seed=1)
+    with pytest.raises(UserError) as error:
+        carry_out(STUDIES["dropout"], here, StudyConfig(), tmp_path / "out", Ranks())
+    assert str(error.value) == (
+        f"{folder} has been built anew since {tmp_path}/out/dropout began; restore what was there, or start a new --out"
+    )
+
+
+def test_a_slash_behind_the_corpus_makes_no_other_study_of_it(
+    done: Path, base: PretrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_module, "describe_data", lambda *_: {"corpora": "others"})
-    with pytest.raises(UserError, match="another config .data "):
-        carry_out(STUDIES["layers"], base, StudyConfig(), done, Ranks())
+    made = count_runs(monkeypatch)
+    carry_out(STUDIES["layers"], replace(base, corpus=f"{base.corpus}/"), StudyConfig(seeds=2), done, Ranks())
+    assert made == []
+
+
+def test_a_study_of_an_earlier_version_is_gone_on_with(done: Path, base: PretrainConfig, tmp_path: Path) -> None:
+    """Which wrote corpora as they are mixed."""
+    shutil.copytree(done, tmp_path / "out")
+    plan = json.loads((tmp_path / "out" / "layers" / "plan.json").read_text())
+    (corpus,) = plan["settings"]["data"]["corpora"]
+    corpus["path"] = f"{corpus['path']}={corpus.pop('weight'):g}"
+    (tmp_path / "out" / "layers" / "plan.json").write_text(json.dumps(plan))
+    questions, study = Questions(base), STUDIES["layers"]
+    settled = settle_plan(study, study.variants(base), questions, StudyConfig(), tmp_path / "out", Ranks(), "")
+    assert settled.settings == plan["settings"]
 
 
 def test_a_model_that_was_written_half_way_is_not_taken_for_the_last(base: PretrainConfig, tmp_path: Path) -> None:
