@@ -12,7 +12,7 @@ from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
 from litebert.models.heads import HeadConfig
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
-from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
+from litebert.training.schedule import Ramp, ScheduleConfig, check_schedule, scale_from_paper
 
 FREE = ("loop", "checkpointing", "evaluation_sequences")
 """What may change when a run is gone on with; of the loop, what does not change what is learned."""
@@ -75,6 +75,7 @@ class PretrainConfig:
             0 <= self.evaluation_sequences <= MOST_SEQUENCES,
             f"evaluation_sequences is {self.evaluation_sequences}; it must be from 0 to {MOST_SEQUENCES:,}",
         )
+        check_schedule(self.learning_rate, self.warmup_steps, self.steps, self.power)
         check_seed(self.seed)
         require(
             not (self.corpus and self.mix), f"corpus is {self.corpus} and mix {' '.join(self.mix)}; give one of the two"

@@ -32,14 +32,7 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_count("steps", self.steps, MOST_STEPS)
-        require(
-            0 <= self.warmup_steps <= self.steps,
-            f"warmup_steps is {self.warmup_steps}; it must be between 0 and steps, {self.steps}",
-        )
-        require(
-            0 < self.learning_rate < math.inf, f"learning_rate is {self.learning_rate}; it must be positive and finite"
-        )
-        require(self.power > 0, f"power is {self.power}; it must be positive")
+        check_schedule(self.learning_rate, self.warmup_steps, self.steps, self.power)
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
@@ -50,6 +43,20 @@ class ScheduleConfig:
         if step < self.warmup_steps:
             return self.learning_rate * (step + 1) / self.warmup_steps
         return self.learning_rate * (1 - (step - self.warmup_steps) / (self.steps - self.warmup_steps)) ** self.power
+
+
+def check_schedule(
+    learning_rate: float | None, warmup_steps: int | None, steps: int | None = None, power: float = 1.0
+) -> None:
+    """Refuses an impossible schedule, also one of which some numbers are still to be found: those are None."""
+    rate, warmup = learning_rate, warmup_steps
+    require(rate is None or 0 < rate < math.inf, f"learning_rate is {rate}; it must be positive and finite")
+    require(warmup is None or warmup >= 0, f"warmup_steps is {warmup}; it must be at least 0")
+    require(
+        warmup is None or steps is None or warmup <= steps,
+        f"warmup_steps is {warmup}; it must be between 0 and steps, {steps}",
+    )
+    require(0 < power < math.inf, f"power is {power}; it must be positive and finite")
 
 
 class Scaled(NamedTuple):
