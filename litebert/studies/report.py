@@ -108,7 +108,7 @@ def study_section(folder: Path) -> str:
         f"<p>{html.escape(study.question)}</p>",
         f'<p class="soft">{html.escape(verdict)}</p>',
         to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
-        *describe_baselines(study.measures, results[0].measures),
+        *describe_baselines(study.measures, {result.run: result.measures for result in results}),
         *(fold(f"pairs that the paper orders: {len(compared)}", compared_table(compared)) if compared else []),
         *study_figures(study, results, folder.parent),
         *fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
@@ -116,12 +116,18 @@ def study_section(folder: Path) -> str:
     return "\n".join(parts)
 
 
-def describe_baselines(measures: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+def describe_baselines(measures: Iterable[str], evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each measure; where runs have other corpora and so other baselines, one for each, with their names."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for name, values in evaluations.items():
+        for measure, baselines in find_baselines(measures, values).items():
+            text = ", ".join(f"{baseline} {100 * value:.1f} %" for baseline, value in baselines.items())
+            told.setdefault(measure, {}).setdefault(text, []).append(name)
     return [
-        f'<p class="soft">{html.escape(MEASURES[measure])}: '
-        + ", ".join(f"{name} {100 * value:.1f} %" for name, value in baselines.items())
-        + ".</p>"
-        for measure, baselines in find_baselines(measures, values).items()
+        f'<p class="soft">{html.escape(MEASURES[measure])}'
+        f"{html.escape(' of ' + ', '.join(names) if len(texts) > 1 else '')}: {text}.</p>"
+        for measure, texts in told.items()
+        for text, names in texts.items()
     ]
 
 
@@ -176,7 +182,7 @@ def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
     layers = {name: measured for folder, name in names.items() if (measured := find_layers(folder)) is not None}
     return [
         to_table(rows, "As last evaluated on held-out documents, with 95 % intervals."),
-        *describe_baselines(MEASURES, last_evaluation(runs[0].metrics)),
+        *describe_baselines(MEASURES, {run.name: last_evaluation(run.metrics) for run in runs}),
         to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."),
         *([to_figure(draw_layers(layers), LAYERS_CAPTION)] if layers else []),
     ]
