@@ -15,7 +15,7 @@ from litebert.training.optimizer import OptimizerConfig
 from litebert.training.schedule import Ramp, ScheduleConfig, check_schedule, scale_from_paper
 
 FREE = ("loop", "checkpointing", "evaluation_sequences")
-"""What may change when a run is gone on with; of the loop, what does not change what is learned."""
+"""What may change when a run is gone on with; of the loop, all but its own `fixed`."""
 MOST_SEQUENCES = 1 << 20
 MOST_MINUTES = 10_000_000
 
@@ -94,7 +94,7 @@ class PretrainConfig:
         content["init"], content["corpus"] = plain_path(self.init), plain_path(self.corpus)
         parted = (part.rpartition("=") for part in self.mix)
         content["mix"] = tuple(f"{plain_path(path)}={weight}" for path, _, weight in parted)
-        return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
+        return content | self.loop.fixed
 
 
 class Stage(NamedTuple):

@@ -48,6 +48,13 @@ def test_stages_keep_the_tokens_of_a_step_and_count_sequences_through() -> None:
     assert [stage.first_sequence for stage in stages] == [0, 256_000, 256_000 + 250 * 256]
 
 
+def test_of_the_loop_only_what_it_calls_fixed_must_stay() -> None:
+    changed = {"precision": "bf16", "guard_factor": 9.0, "micro_sequences": 4, "keep": 9, "log_every": 7}
+    for name, value in changed.items():
+        loop = LoopConfig(**{name: value})  # type: ignore[arg-type]
+        assert (replace(CONFIG, loop=loop).fixed == CONFIG.fixed) == (name not in LoopConfig().fixed), name
+
+
 @pytest.mark.parametrize("sharing", ["all", "0,0,0,0"])
 def test_a_model_that_shares_all_weights_can_grow(sharing: str) -> None:
     check_encoder(replace(CONFIG, depths=("1", "4@0.5")), EncoderConfig(num_layers=4, sharing=sharing))
