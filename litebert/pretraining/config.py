@@ -1,6 +1,7 @@
 """What a pre-training run is asked to do, and what follows from it."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -101,12 +102,18 @@ class Stage(NamedTuple):
     """A part of a run in which sequences have one length and the model one depth."""
 
     first_step: int
+    end_step: int
+    """The first step that is no longer of it."""
     first_sequence: int
     """How many sequences were seen before it."""
     length: int
     num_sequences: int
     """Of a step."""
     num_layers: int
+
+    @property
+    def num_steps(self) -> int:
+        return self.end_step - self.first_step
 
 
 def describe_stages(rows: Iterable[tuple[float, int, int, int]]) -> str:
@@ -122,27 +129,28 @@ def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Sta
     depths = Ramp("depths", config.depths, num_layers)
     lengths = Ramp("lengths", config.lengths, config.pairs.length)
     batches = Ramp("batches", config.batches, config.num_sequences)
+    starts = sorted({*depths.starts(steps), *lengths.starts(steps), *batches.starts(steps)})
     stages: list[Stage] = []
-    for first in sorted({*depths.starts(steps), *lengths.starts(steps), *batches.starts(steps)}):
+    for first, end in itertools.pairwise([*starts, steps]):
         length = lengths.at(first, steps)
-        seen = count_sequences(stages, first) if stages else 0
         number = batches.at(first, steps) * config.pairs.length // length
-        stages.append(Stage(first, seen, length, number, depths.at(first, steps)))
+        stages.append(Stage(first, end, count_sequences(stages), length, number, depths.at(first, steps)))
     return stages
 
 
-def count_sequences(stages: Sequence[Stage], steps: int) -> int:
-    """How many sequences are seen in so many steps, the last of which are in the last stage."""
-    last = stages[-1]
-    return last.first_sequence + (steps - last.first_step) * last.num_sequences
+def count_sequences(stages: Sequence[Stage]) -> int:
+    """How many sequences are seen in all of them."""
+    return sum(stage.num_steps * stage.num_sequences for stage in stages)
 
 
 def count_work(stages: Sequence[Stage], steps: int) -> float:
     """How much work the first so many steps are: tokens times layers, the head taken for one more."""
-    ends = [*(stage.first_step for stage in stages[1:]), steps]
     return sum(
-        max(0, min(end, steps) - stage.first_step) * stage.num_sequences * stage.length * (stage.num_layers + 1)
-        for stage, end in zip(stages, ends, strict=True)
+        max(0, min(stage.end_step, steps) - stage.first_step)
+        * stage.num_sequences
+        * stage.length
+        * (stage.num_layers + 1)
+        for stage in stages
     )
 
 
@@ -187,9 +195,9 @@ def check_encoder(config: PretrainConfig, encoder: EncoderConfig) -> None:
     )
 
 
-def make_schedule(config: PretrainConfig, steps: int | None) -> ScheduleConfig:
+def make_schedule(config: PretrainConfig) -> ScheduleConfig:
     """The given numbers, and for what is not given those that follow from the paper by rule."""
-    scaled = scale_from_paper(config.num_sequences, steps)
+    scaled = scale_from_paper(config.num_sequences, config.steps)
     warmup = scaled.warmup_steps if config.warmup_steps is None else config.warmup_steps
     return ScheduleConfig(
         steps=scaled.steps,

@@ -136,7 +136,7 @@ def time_work(config: PretrainConfig, encoder: EncoderConfig, source: Source, nu
         model=model,
         objective=Pretraining(),
         optimizer=config.optimizer,
-        schedule=make_schedule(config, config.steps),
+        schedule=make_schedule(config),
         loop=replace(config.loop, micro_sequences=number, parallel="ddp"),
         batches=lambda step: source.batches(encoder.vocab_size, pieces * number),
         seed=config.seed,

@@ -24,7 +24,7 @@ def make_plan(request: Request) -> dict[str, Any]:
     config = request.config
     corpora, weights = open_mixture(config.corpora) if config.corpus or config.mix else ([], [])
     encoder = find_encoder(config, corpora[0] if corpora else None)
-    stages = plan_stages(config, encoder.num_layers, make_schedule(config, config.steps).steps)
+    stages = plan_stages(config, encoder.num_layers, make_schedule(config).steps)
     check_stages(stages, config.pairs, request.devices)
     sources = [Source(config, stage, corpora, weights) for stage in stages]
     parts = count_parameters(encoder, config.pairs.num_pair_classes)
@@ -107,7 +107,7 @@ def plan_time(
 ) -> dict[str, Any]:
     """Operations, seconds and money of a step and of the run."""
     config = request.config
-    steps = make_schedule(config, config.steps).steps
+    steps = make_schedule(config).steps
     starts = [*(source.stage.first_step for source in sources), steps]
     rows = [
         {"share": (end - start) / steps} | plan_step(request, encoder, source, place, exchanged)

@@ -82,7 +82,7 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     if config.steps is None and config.minutes is not None:
         config = replace(config, steps=measure_pace(config, training, ranks).fit(60 * config.minutes))
         stream = make_stream(config, model, corpora, weights, ranks)
-        training = replace(training, schedule=make_schedule(config, config.steps), **connect(stream))
+        training = replace(training, schedule=make_schedule(config), **connect(stream))
     config = settle(config, training.schedule)
     return Prepared(config, training, list(stream.stages), pairs, data)
 
@@ -169,12 +169,11 @@ def check_pairs(pairs: Sequence[Pairs]) -> None:
 def make_stream(
     config: PretrainConfig, model: Model, corpora: Sequence[Corpus], weights: Sequence[float], ranks: Ranks
 ) -> Stream:
-    steps = make_schedule(config, config.steps).steps
-    stages = plan_stages(config, model.config.num_layers, steps)
+    stages = plan_stages(config, model.config.num_layers, make_schedule(config).steps)
     check_stages(stages, config.pairs, ranks.num_ranks)
     masking = config.masking
     if masking.final_rate is not None and not masking.rate_sequences:
-        masking = replace(masking, rate_sequences=count_sequences(stages, steps))
+        masking = replace(masking, rate_sequences=count_sequences(stages))
     return Stream(corpora, weights, stages=stages, pairs=config.pairs, masking=masking, seed=config.seed, ranks=ranks)
 
 
@@ -185,7 +184,7 @@ def make_training(
         model=model,
         objective=Pretraining(),
         optimizer=config.optimizer,
-        schedule=make_schedule(config, config.steps),
+        schedule=make_schedule(config),
         loop=config.loop,
         evaluate=None if held_out is None else lambda trained, step: held_out.measure(trained),
         seed=config.seed,
@@ -234,7 +233,7 @@ def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Se
 def describe_run(prepared: Prepared) -> dict[str, str]:
     """What a run will do, in words, and from where each number comes that was not given."""
     config, schedule, encoder = prepared.config, prepared.training.schedule, prepared.training.model.config
-    sequences = count_sequences(prepared.stages, schedule.steps)
+    sequences = count_sequences(prepared.stages)
     corpora, epoch = [pairs.corpus for pairs in prepared.pairs], sum(map(len, prepared.pairs))
     rule = scale_from_paper(config.num_sequences, schedule.steps)
     parameters = sum(count_parameters(encoder, config.pairs.num_pair_classes).values())

@@ -70,7 +70,8 @@ def settle_plan(
     if not has_begun:
         steps = choose_steps(study, variants, base, config, out, ranks)
         for variant in variants:
-            make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
+            # Refuses what does not fit, while nothing is written.
+            make_schedule(replace(variant.settings, steps=steps[variant.name]))
         budget = config.budget if base.steps is None else ""
         begun = Plan(commands=(), settings=settings, steps=steps, tasks={}, budget=budget)
     with hold(folder, ranks, wait=lambda _: None):  # other parts of the study may write to it too

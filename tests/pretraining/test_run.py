@@ -308,6 +308,7 @@ def test_batches_grow_in_stages(config: PretrainConfig, tmp_path: Path) -> None:
     assert [next(batches).num_sequences for _ in range(12)] == [2] * 6 + [8] * 6
     said = [prepared.training.begin_step(prepared.training.model, step) for step in range(12)]
     assert said == [None] * 6 + ["from 64 to 256 tokens a step"] + [None] * 5
+    assert next(prepared.training.batches(12)).num_sequences == 8, "whoever times steps may go on"
     resumed = prepared.training.batches(7)
     expected = prepared.training.batches(0)
     assert next(resumed).token_ids_T.tolist() == [next(expected) for _ in range(8)][-1].token_ids_T.tolist()
