@@ -111,8 +111,7 @@ class HeldOut:
         masking: MaskingConfig,
         num_sequences: int,
     ) -> None:
-        rate = masking.rate if masking.final_rate is None else masking.final_rate
-        masking = replace(masking, hardness=0.0, rate=rate, final_rate=None, rate_sequences=0)
+        masking = masking.at_rate(masking.last_rate)
 
         def load(corpora: Sequence[Corpus], config: PairConfig) -> Loader:
             return Loader(corpora, config, masking, num_sequences=BATCH_SIZE, weights=weights)

@@ -201,12 +201,12 @@ def layers(base: PretrainConfig) -> list[Variant]:
 
 def masking(base: PretrainConfig) -> list[Variant]:
     """All are asked about the same held-out masks, those of the settings they have in common."""
-    plain = replace(base.masking, masking="span", rate=0.15, final_rate=None, rate_sequences=0, hardness=0.0)
+    plain = replace(base.masking, masking="span").at_rate(0.15)
     masks = {
         "n-grams": plain,
         "words": replace(plain, masking="word"),
         "tokens": replace(plain, masking="token"),
-        "n-grams, 30 %": replace(plain, rate=0.3),
+        "n-grams, 30 %": plain.at_rate(0.3),
         "n-grams, 30 to 15 %": replace(plain, rate=0.3, final_rate=0.15),
         "n-grams, hard tokens": replace(plain, hardness=1.0),
     }
