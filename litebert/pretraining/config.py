@@ -115,6 +115,11 @@ class Stage(NamedTuple):
     def num_steps(self) -> int:
         return self.end_step - self.first_step
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """What all of its steps are like, wherever it begins and ends."""
+        return self.length, self.num_sequences, self.num_layers
+
 
 def describe_stages(rows: Iterable[tuple[float, int, int, int]]) -> str:
     """The first step, length, sequences of a step and layers of each stage, in words."""
