@@ -20,7 +20,9 @@ from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.corpus.shards import Corpus
 from litebert.models.heads import Model
-from litebert.training.evaluation import Question, fit_probe, interval_by_document, measure, restrict_logits
+from litebert.training.evaluation import PairQuestion, measure, restrict_logits
+from litebert.training.intervals import interval_by_document
+from litebert.training.probe import fit_probe
 
 BATCH_SIZE = 32
 PROBED_FOR_EACH = 2
@@ -50,7 +52,7 @@ class Sample(NamedTuple):
 class PairTask:
     """One question about segment pairs."""
 
-    def __init__(self, question: Question, held_out: Sample, train: Loader) -> None:
+    def __init__(self, question: PairQuestion, held_out: Sample, train: Loader) -> None:
         self.question, self.held_out, self.train = question, held_out, train
         self.probed = Sample(train, PROBED_FOR_EACH * held_out.num_sequences)
 

@@ -21,8 +21,8 @@ from litebert.files import write_json_file
 from litebert.studies.layers import Layers
 from litebert.studies.plan import read_plan
 from litebert.studies.study import MEASURES, Study, Variant, is_better
+from litebert.training.intervals import Estimate, estimate
 
-CONFIDENCE = 0.95
 ROUNDING = 1e-9
 """Margins below it are those of equal differences."""
 Verdict = Literal["agrees", "disagrees", "tie", "one seed", "no number"]
@@ -72,25 +72,6 @@ def read_result(path: Path) -> Result:
     layers = content.pop("layers", None)
     result = from_dict(Result, content)
     return replace(result, layers=Layers(**layers) if layers else None)
-
-
-class Estimate(NamedTuple):
-    mean: float
-    margin: float | None
-    """Half of the interval; none where there is only one seed."""
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    """The mean, with Student's interval; nothing is said of runs of which one has come to no number."""
-    if not all(map(math.isfinite, values)):
-        return Estimate(math.nan, None)
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return Estimate(mean, None)
-    from scipy.stats import t
-
-    quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
-    return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(len(values)))
 
 
 def gather(results: Sequence[Result], measure: str) -> dict[str, dict[int, float]]:
