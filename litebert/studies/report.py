@@ -31,7 +31,7 @@ from litebert.studies.results import (
 from litebert.studies.study import MEASURES, Study
 from litebert.training.curves import Run, XAxis
 from litebert.training.drawing import GREY, GRID, INK, name_runs, quietly_drawn
-from litebert.training.metrics import Line, read_metrics
+from litebert.training.metrics import Line, companion_key, read_metrics
 from litebert.training.plots import draw_runs
 
 if TYPE_CHECKING:
@@ -246,11 +246,11 @@ def last_values(lines: Sequence[Line]) -> dict[str, str]:
     last = last_evaluation(lines)
     shown = {"steps": f"{last['step']:,}"}
     for key, value in last.items():
-        name = key.removesuffix("_accuracy")
         if key.endswith("loss"):
             shown[f"{MEASURES.get(key, key)} (nats)"] = f"{value:.3f}"
         elif key in MEASURES:
-            bounds = [f"{100 * last[f'{name}_{end}']:.1f}" for end in ("low", "high") if f"{name}_{end}" in last]
+            ends = [companion_key(key, end) for end in ("low", "high")]
+            bounds = [f"{100 * last[end]:.1f}" for end in ends if end in last]
             shown[f"{MEASURES[key]} (%)"] = f"{100 * value:.1f}" + (f" [{', '.join(bounds)}]" if bounds else "")
     return shown
 

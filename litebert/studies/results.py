@@ -22,6 +22,7 @@ from litebert.studies.layers import Layers
 from litebert.studies.plan import read_plan
 from litebert.studies.study import MEASURES, Study, Variant, is_better
 from litebert.training.intervals import Estimate, estimate
+from litebert.training.metrics import BASELINES, companion_key
 
 ROUNDING = 1e-9
 """Margins below it are those of equal differences."""
@@ -210,9 +211,8 @@ def show(measure: str, found: Estimate) -> str:
 
 def find_baselines(measures: Iterable[str], values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """What a shallow model and the majority class have of each pair task, which needs no pre-training."""
-    names = {measure: measure.removesuffix("_accuracy") for measure in measures}
     return {
-        measure: {"shallow baseline": values[f"{name}_shallow"], "majority": values[f"{name}_majority"]}
-        for measure, name in names.items()
-        if f"{name}_shallow" in values
+        measure: {name: values[companion_key(measure, key)] for key, name in BASELINES.items()}
+        for measure in measures
+        if companion_key(measure, "shallow") in values
     }
