@@ -67,6 +67,8 @@ def carry_out(
     variants, questions = study.variants(base), Questions(base)
     check_tasks(config)
     tell(f"{study.name}: {study.question}")
+    if base.encoder:
+        tell(f"--encoder {' '.join(base.encoder)} holds for every model of which the study says nothing else")
     plan = settle_plan(study, variants, questions, config, out, ranks, command)
     tell("steps: " + ", ".join(f"{name} {number:,}" for name, number in plan.steps.items()))
     jobs = list(take_part(list_jobs(variants, base.seed, config.seeds), config.place))

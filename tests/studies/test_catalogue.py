@@ -6,7 +6,7 @@ from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
 from litebert.presets import change_encoder, find_preset
 from litebert.pretraining.config import PretrainConfig, check_encoder
-from litebert.recipes import find_study
+from litebert.recipes import find_study_settings
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.study import MEASURES
 from litebert.training.costs import count_parameters
@@ -31,7 +31,7 @@ def millions(config: EncoderConfig) -> float:
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("preset", ["albert-nano", "albert-base"])
 def test_every_variant_of_every_study_can_be_run(name: str, preset: str) -> None:
-    base = replace(find_study(preset), mix=MIXED.mix)
+    base = replace(find_study_settings(preset), mix=MIXED.mix)
     variants = STUDIES[name].variants(base)
     names = [variant.name for variant in variants]
     assert len(set(names)) == len(names) > 1

@@ -238,6 +238,7 @@ def test_a_budget_becomes_steps_by_timing(base: PretrainConfig, tmp_path: Path) 
     results = carry_out(STUDIES["dropout"], without, StudyConfig(budget="2s"), tmp_path, Ranks(), tell=said.append)
     assert results[0].steps == results[1].steps > 1
     assert any(line.startswith("steps: with dropout") for line in said)
+    assert any(line.startswith("--encoder hidden_size=32 ") and "holds for every model" in line for line in said)
     with pytest.raises(UserError, match="the budget is 3s; .* was begun with 2s, from which its steps follow"):
         carry_out(STUDIES["dropout"], without, StudyConfig(budget="3s"), tmp_path, Ranks())
 
