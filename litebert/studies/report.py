@@ -44,7 +44,8 @@ INKS = {
 }  # fmt: skip
 """What stands in a page for the colours of a figure that are no run's."""
 LEAST_SPREAD = 1.02
-"""Of the most parameters over the fewest, for a figure over them; heads alone make less."""
+"""Draw the figure over parameters only if the largest model has at least this many times the parameters of the
+smallest: heads alone make less."""
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d9d9d9; --page: #ffffff; --band: #f5f6f8; }
 @media (prefers-color-scheme: dark) {
