@@ -166,7 +166,7 @@ def check_stages(stages: Sequence[Stage], pairs: PairConfig, num_devices: int) -
         require(
             stage.num_sequences % num_devices == 0 and stage.num_sequences > 0,
             f"a step has {stage.num_sequences} sequences of length {stage.length} and there are {num_devices} devices; "
-            "make it a multiple",
+            f"make num_sequences a multiple of {num_devices}",
         )
 
 

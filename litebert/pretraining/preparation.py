@@ -159,7 +159,7 @@ def check_pairs(pairs: Sequence[Pairs]) -> None:
         return
     shares = {made.corpus.path: made.paired_share() for made in pairs}
     fewest = min(shares, key=shares.__getitem__)
-    what = f"{fewest} has two sentences in {shares[fewest]:.1%} of its {config.windows}s' windows"
+    what = f"only {100 * shares[fewest]:.1f} % of the sequences cut from {fewest} have two sentences"
     advice = "give --windows document" if config.windows == "paragraph" else "build it of longer documents"
     require(any(shares.values()), f"{what}: there are no pairs to learn from; {advice}, or --objective none")
     if shares[fewest] < FEW_PAIRS:

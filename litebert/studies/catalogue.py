@@ -45,7 +45,7 @@ def sizes(base: PretrainConfig) -> list[Variant]:
     """On the ladder, a rung stands for the paper's base, the next for its large."""
     require(
         base.preset in SIZES,
-        f"the preset is {base.preset}; the study has models of its own, from one of {', '.join(SIZES)} on",
+        f"--preset is {base.preset}; this study compares fixed pairs of sizes: choose {', '.join(SIZES)}",
     )
     given = sorted(SIZE_FIELDS & read_changes(base.encoder).keys())
     require(not given, f"{', '.join(given)} is what the study's models differ in; leave it out of --encoder")

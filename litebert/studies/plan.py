@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from litebert.config import UserError, from_dict, read_json, refuse_changes, require
+from litebert.config import UserError, from_dict, plain_path, read_json, refuse_changes, require
 from litebert.files import write_json_file
 from litebert.pretraining.config import PretrainConfig, make_schedule
 from litebert.pretraining.data import describe_data, refuse_changed
@@ -65,7 +65,7 @@ def settle_plan(
     folder, base = out / study.name, questions.base
     settings = describe_settings(questions, config)
     has_begun = (folder / PLAN).exists()
-    ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
+    ranks.agree_whether(has_begun, folder / PLAN)
     begun = None
     if not has_begun:
         steps = choose_steps(study, variants, base, config, out, ranks)
@@ -101,12 +101,15 @@ def check_plan(
     plan: Plan, settings: Mapping[str, Any], variants: Sequence[Variant], config: StudyConfig, folder: Path
 ) -> None:
     """Refuses to go on with a study that was begun otherwise; tasks may be added."""
-    asked, before = dict(settings), dict(plan.settings)
-    data, data_before = asked.pop("data"), before.pop("data", {})
-    refuse_changes(asked, before, folder, kind="study", option="--out")
-    refuse_changed(data, data_before, folder, "--out")
-    tasks = plan.tasks | config.task_folders
-    refuse_changes(tasks, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out")
+    stored = {name: value for name, value in plan.settings.items() if name != "data"}
+    refuse_changes(settings, stored, folder, kind="study", option="--out")
+    refuse_changed(settings["data"], plan.settings.get("data", {}), folder, "--out")
+    for task, data in config.task_folders.items():
+        before = plan.tasks.get(task, data)
+        require(
+            plain_path(data) == plain_path(before),
+            f"{folder} was fine-tuned for {task} from {before}, not from {data}; give the same folder, or a new --out",
+        )
     require(
         set(plan.steps) == {variant.name for variant in variants},
         f"{folder} was begun with other variants, by another version; start a new --out",

@@ -151,16 +151,16 @@ def count_verdicts(variants: Sequence[Variant], compared: Sequence[Comparison]) 
     if not any(variant.paper for variant in variants):
         return "the paper has no figures for these"
     if not compared:
-        return "no two variants that the paper orders have results of one seed yet"
+        return "not enough results yet: no seed has both variants of a pair that the paper orders"
     counts = Counter(comparison.verdict for comparison in compared)
     if counts["one seed"] == len(compared):
-        return "one seed tells no order; with --seeds 3 pairs could be held against the paper's"
+        return "one seed cannot show an order; run again with --seeds 3"
     said = (
-        f"of {len(compared)} that the paper orders, {counts['agrees']} pairs come out in its order, "
-        f"{counts['tie']} are ties, {counts['disagrees']} the other way round"
+        f"{len(compared)} {'pair is' if len(compared) == 1 else 'pairs are'} ordered by the paper: "
+        f"{counts['agrees']} in agreement, {counts['tie']} tied, {counts['disagrees']} reversed"
     )
-    said += f", {counts['one seed']} have only one seed" if counts["one seed"] else ""
-    return said + (f", {counts['no number']} have a run that came to no number" if counts["no number"] else "")
+    said += f", {counts['one seed']} with one seed alone" if counts["one seed"] else ""
+    return said + (f", {counts['no number']} with a run that came to no number" if counts["no number"] else "")
 
 
 def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result]) -> list[dict[str, Any]]:

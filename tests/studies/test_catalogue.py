@@ -129,7 +129,9 @@ def test_sizes_are_the_study_s_own() -> None:
         STUDIES["sizes"].variants(replace(MIXED, encoder=("num_layers=2", "sharing=none")))
     shallow = STUDIES["sizes"].variants(replace(MIXED, encoder=("num_layers=2",)))
     assert {variant.settings.encoder for variant in shallow} == {("num_layers=2",)}
-    with pytest.raises(UserError, match="the preset is bert-nano; the study has models of its own"):
+    with pytest.raises(
+        UserError, match="--preset is bert-nano; this study compares fixed pairs of sizes: choose albert-base,"
+    ):
         STUDIES["sizes"].variants(replace(MIXED, preset="bert-nano"))
     assert list(encoders("sizes", "albert-micro")) == ["albert-micro", "bert-micro", "albert-mini", "bert-mini"]
     assert {encoder.hidden_dropout for encoder in encoders("sizes").values()} == {0.1}

@@ -117,10 +117,10 @@ def test_verdicts_are_counted_in_words() -> None:
         return count_verdicts(vary(SETTINGS), compare_with_paper(STUDY, vary(SETTINGS), results))
 
     one = [make("first", 0, 5.0), make("second", 0, 4.0)]
-    assert "one seed tells no order" in count(one)
+    assert "one seed cannot show an order" in count(one)
     both = [*one, make("first", 1, 5.15), make("second", 1, 4.1)]
-    assert "of 1 that the paper orders, 1 pairs come out in its order, 0 are ties, 0" in count(both)
-    assert count([]) == "no two variants that the paper orders have results of one seed yet"
+    assert count(both) == "1 pair is ordered by the paper: 1 in agreement, 0 tied, 0 reversed"
+    assert count([]) == "not enough results yet: no seed has both variants of a pair that the paper orders"
     assert count_verdicts([Variant(name="third", settings=SETTINGS)], []) == "the paper has no figures for these"
 
 

@@ -202,12 +202,16 @@ def test_models_are_fine_tuned_where_tasks_are_named(done: Path, base: PretrainC
         (folder,) = (tmp_path / "out" / "finetuned" / run).glob("rte-*")
         written = json.loads((folder / "scores.json").read_text())
         assert score == written["dev"]["accuracy"] / 100
+    again = StudyConfig(tasks=tuple(f"{task}/" for task in config.tasks))
+    assert carry_out(study, base, again, tmp_path / "out", Ranks()) == results
     moved = (tmp_path / "out").rename(tmp_path / "moved")  # what was fine-tuned is not looked at again
     more = StudyConfig(tasks=(*config.tasks, f"wnli={write_rte(tmp_path / 'WNLI', ('0', '1'))}"))
     results = carry_out(study, base, more, moved, Ranks())
     assert all(set(result.scores) == {"rte", "wnli"} for result in results if result.seed == 0)
     moved.rename(tmp_path / "out")
-    with pytest.raises(UserError, match="by its tasks, is a study with another config .rte "):
+    with pytest.raises(
+        UserError, match="layers was fine-tuned for rte from .*RTE, not from .*other; give the same folder"
+    ):
         carry_out(study, base, StudyConfig(tasks=(f"rte={write_rte(tmp_path / 'other')}",)), tmp_path / "out", Ranks())
 
 
