@@ -62,27 +62,29 @@ def settle_plan(
 
     All that decides what comes out is written with them, and is refused when it is another later; tasks may be added.
     """
-    folder, base = out / study.name, questions.base
+    folder = out / study.name
     settings = describe_settings(questions, config)
     has_begun = (folder / PLAN).exists()
     ranks.agree_whether(has_begun, folder / PLAN)
     begun = None
     if not has_begun:
-        steps = choose_steps(study, variants, base, config, out, ranks)
-        for variant in variants:
-            # Refuses what does not fit, while nothing is written.
-            make_schedule(replace(variant.settings, steps=steps[variant.name]))
-        budget = config.budget if base.steps is None else ""
+        steps = choose_steps(study, variants, questions.base, config, out, ranks)
+        budget = config.budget if questions.base.steps is None else ""
         begun = Plan(commands=(), settings=settings, steps=steps, tasks={}, budget=budget)
     with hold(folder, ranks, wait=lambda _: None):  # other parts of the study may write to it too
         if begun is not None:
             ranks.do_first(partial(begin_plan, folder, begun))
         plan = read_plan(folder)
         check_plan(plan, settings, variants, config, folder)
-        commands = (*plan.commands, *((command,) if command and command not in plan.commands else ()))
-        plan = replace(plan, commands=commands, tasks=plan.tasks | config.task_folders)
+        plan = add_to_plan(plan, command, config)
         ranks.do_first(partial(write_plan, folder, plan))
     return plan
+
+
+def add_to_plan(plan: Plan, command: str, config: StudyConfig) -> Plan:
+    """The plan with a command that goes on with it, and its tasks."""
+    commands = (*plan.commands, *((command,) if command and command not in plan.commands else ()))
+    return replace(plan, commands=commands, tasks=plan.tasks | config.task_folders)
 
 
 def describe_settings(questions: Questions, config: StudyConfig) -> dict[str, Any]:
@@ -124,11 +126,16 @@ def check_plan(
 def choose_steps(
     study: Study, variants: Sequence[Variant], base: PretrainConfig, config: StudyConfig, out: Path, ranks: Ranks
 ) -> dict[str, int]:
+    """The steps of each variant, as given or as fits the budget; refused where a schedule does not fit them."""
     if base.steps is not None:
-        return {variant.name: base.steps for variant in variants}
-    rounds = [{variant.name: time_variant(variant, out, ranks) for variant in variants} for _ in range(TIMED_ROUNDS)]
-    paces = {variant.name: min(paces[variant.name] for paces in rounds) for variant in variants}
-    return share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
+        steps = {variant.name: base.steps for variant in variants}
+    else:
+        rounds = [{v.name: time_variant(v, out, ranks) for v in variants} for _ in range(TIMED_ROUNDS)]
+        paces = {variant.name: min(paces[variant.name] for paces in rounds) for variant in variants}
+        steps = share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
+    for variant in variants:
+        make_schedule(replace(variant.settings, steps=steps[variant.name]))
+    return steps
 
 
 def share_out(paces: Mapping[str, Pace], seconds: float, *, equal_time: bool) -> dict[str, int]:
