@@ -106,12 +106,22 @@ def refuse_changes(
     asked: Mapping[str, Any], before: Mapping[str, Any], where: object, *, kind: str = "run", option: str = "--run"
 ) -> None:
     """Refuses to go on with a run under another config than the one it began with."""
-    changes = [f"{name} {before[name]!r} -> {asked.get(name)!r}" for name in before if asked.get(name) != before[name]]
+    changes = [change for name in before for change in list_changes(name, asked.get(name), before[name])]
     require(
         not changes,
         f"{where} is a {kind} with another config ({'; '.join(changes)}); give the same to go on with it, "
         f"or a new {option}",
     )
+
+
+def list_changes(name: str, asked: Any, before: Any) -> list[str]:
+    """In words; of a config within a config, what differs there."""
+    if asked == before:
+        return []
+    if isinstance(asked, Mapping) and isinstance(before, Mapping):
+        keys = [*before, *(key for key in asked if key not in before)]
+        return [change for key in keys for change in list_changes(f"{name}.{key}", asked.get(key), before.get(key))]
+    return [f"{name} {before!r} -> {asked!r}"]
 
 
 def type_name(hint: Any) -> str:

@@ -139,7 +139,12 @@ def rung(*, hidden_size: int, num_layers: int, vocab_size: int) -> EncoderConfig
 
 def twin(config: EncoderConfig) -> EncoderConfig:
     """The BERT of the same depth and width: nothing factorised, nothing shared."""
-    return replace(config, embedding_size=config.hidden_size, projection=False, sharing="none")
+    return replace(config, **twin_changes(config))
+
+
+def twin_changes(config: EncoderConfig) -> dict[str, Any]:
+    """What makes a BERT of an ALBERT."""
+    return {"embedding_size": config.hidden_size, "projection": False, "sharing": "none"}
 
 
 LADDER = ("nano", "micro", "mini", "small")

@@ -50,7 +50,7 @@ def find_recipe(preset: str) -> PretrainConfig:
     return recipe(preset)
 
 
-def find_study(preset: str) -> PretrainConfig:
+def find_study_settings(preset: str) -> PretrainConfig:
     """What the runs of a study have in common: the preset's recipe, on the ladder with sequences half as long, since a
     study's runs are short; how long is for its budget to say."""
     recipe = find_recipe(preset)
@@ -88,7 +88,6 @@ PAPER = {
 }
 # The released code's README: with version 2, what was said for RACE diverges.
 PAPER_V2 = PAPER | {"race": Setting(1e-5, 32, 0.0, 12000, 1000)}
-# The longest tasks are evaluated at the end alone, as an evaluation takes as long as many steps.
 PARAGRAPHS = ("squad1", "squad2", "cmrc2018", "drcd")
 PASSAGES = ("race", "race-middle", "race-high")
 NARROW = 768
@@ -133,6 +132,7 @@ def finetune_small(task: str) -> FinetuneConfig:
 
 
 def choose_loop(task: str) -> LoopConfig:
+    """The longest tasks are evaluated at the end alone, as an evaluation takes as long as many steps."""
     return LoopConfig(keep=1, evaluate_every=0 if task in (*PARAGRAPHS, *PASSAGES) else None)
 
 

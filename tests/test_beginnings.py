@@ -26,11 +26,11 @@ def test_they_also_take_the_place_of_what_a_config_says(tmp_path: Path) -> None:
 
 def test_of_a_config_what_followed_by_rule_follows_again(tmp_path: Path) -> None:
     stored = tmp_path / "config.json"
-    settled = settle(paper := find_recipe("albert-base"), make_schedule(paper, None))
+    settled = settle(paper := find_recipe("albert-base"), make_schedule(paper))
     stored.write_text(json.dumps(dataclasses.asdict(settled)))
     found = begin_pretraining(["--config", str(stored), "--num-sequences", "64"])
     assert (found.steps, found.learning_rate, found.warmup_steps) == (None, None, None)
-    given = dataclasses.replace(settled, steps=1000, learning_rate=1e-4)
+    given = dataclasses.replace(settled, steps=4000, learning_rate=1e-4)
     stored.write_text(json.dumps(dataclasses.asdict(given)))
     assert begin_pretraining(["--config", str(stored)]) == given
     timed = begin_pretraining(["--config", str(stored), "--minutes", "3"])

@@ -2,7 +2,8 @@
 
 Takes the options of litebert pretrain. Memory follows from what the code keeps; time from a few seconds of steps on
 this machine, or, for a kind of device that is named, from its data sheet and an assumed share of its peak. Evaluations
-and checkpoints are not included. With a corpus, its vocabulary and its sequences are used; nothing is written.
+and checkpoints are not included: of so many --minutes, a run has some steps less. With a corpus, its vocabulary and
+its sequences are used; nothing is written.
 
 Example:
     litebert plan --preset albert-micro --corpus my-corpus

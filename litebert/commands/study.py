@@ -37,9 +37,9 @@ class Options:
 
 def find_default(arguments: list[str]) -> Options:
     from litebert.beginnings import read_given
-    from litebert.recipes import find_study
+    from litebert.recipes import find_study_settings
 
-    return Options(settings=find_study(read_given(arguments).get("--preset", "albert-nano")))
+    return Options(settings=find_study_settings(read_given(arguments).get("--preset", "albert-nano")))
 
 
 def run(options: Options) -> None:
@@ -86,10 +86,10 @@ def print_list(options: Options) -> None:
     from dataclasses import replace
 
     from litebert.display import print_json
-    from litebert.recipes import find_study
+    from litebert.recipes import find_study_settings
     from litebert.studies.catalogue import STUDIES
 
-    base = replace(find_study("albert-nano"), mix=("first=0.5", "second=0.5"))
+    base = replace(find_study_settings("albert-nano"), mix=("first=0.5", "second=0.5"))
     rows = [
         {
             "study": study.name,

@@ -7,7 +7,7 @@ tried until a budget is spent, and no word is ever hidden in part. All of it is 
 Tokens may be weighted, as `HardTokens` does: an n-gram is then taken as readily as its tokens weigh on average.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -62,6 +62,15 @@ class MaskingConfig:
         require(0 <= self.hardness <= 3, f"hardness is {self.hardness}; it must be between 0 and 3")
         most = self.max_predictions
         require(most is None or most > 0, f"max_predictions is {most}; leave it out for no limit")
+
+    @property
+    def last_rate(self) -> float:
+        """The rate that a run ends with."""
+        return self.rate if self.final_rate is None else self.final_rate
+
+    def at_rate(self, rate: float) -> "MaskingConfig":
+        """The same at one rate throughout, and with no token hidden more readily than another."""
+        return replace(self, rate=rate, final_rate=None, rate_sequences=0, hardness=0.0)
 
     def rates(self, positions_B: Integers) -> Floats:
         """The share to be predicted of the sequences at these positions of the stream."""

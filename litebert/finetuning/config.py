@@ -15,7 +15,7 @@ Recipe = Literal["paper-v1", "paper-v2", "laptop"]
 WARMUP_SHARE = 0.1
 MOST_EPOCHS = 1_000_000
 FREE = ("loop", "data")
-"""What may change when a run is gone on with: what does not change what is learned, and where the data lie."""
+"""What may change when a run is gone on with: where the data lie, and of the loop all but its own `fixed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class FinetuneConfig:
         """What must be the same when a run is gone on with."""
         content = {name: value for name, value in dataclasses.asdict(self).items() if name not in FREE}
         content["init"] = plain_path(self.init)
-        return content | {name: getattr(self.loop, name) for name in ("precision", "guard_factor", "evaluate_every")}
+        return content | self.loop.fixed | {"evaluate_every": self.loop.evaluate_every}  # dev chooses a step of those
 
 
 def make_schedule(config: FinetuneConfig, num_questions: int, learning_rate: float) -> ScheduleConfig:

@@ -1,6 +1,7 @@
 """What a pre-training run is asked to do, and what follows from it."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -13,10 +14,10 @@ from litebert.models.heads import HeadConfig
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
 from litebert.training.run_folder import go_on_with
-from litebert.training.schedule import Ramp, ScheduleConfig, scale_from_paper
+from litebert.training.schedule import Ramp, ScheduleConfig, check_schedule, scale_from_paper
 
 FREE = ("loop", "checkpointing", "evaluation_sequences")
-"""What may change when a run is gone on with; of the loop, what does not change what is learned."""
+"""What may change when a run is gone on with; of the loop, all but its own `fixed`."""
 MOST_SEQUENCES = 1 << 20
 MOST_MINUTES = 10_000_000
 
@@ -76,6 +77,7 @@ class PretrainConfig:
             0 <= self.evaluation_sequences <= MOST_SEQUENCES,
             f"evaluation_sequences is {self.evaluation_sequences}; it must be from 0 to {MOST_SEQUENCES:,}",
         )
+        check_schedule(self.learning_rate, self.warmup_steps, self.steps, self.power)
         check_seed(self.seed)
         require(
             not (self.corpus and self.mix), f"corpus is {self.corpus} and mix {' '.join(self.mix)}; give one of the two"
@@ -94,19 +96,30 @@ class PretrainConfig:
         content["init"], content["corpus"] = plain_path(self.init), plain_path(self.corpus)
         parted = (part.rpartition("=") for part in self.mix)
         content["mix"] = tuple(f"{plain_path(path)}={weight}" for path, _, weight in parted)
-        return content | {"precision": self.loop.precision, "guard_factor": self.loop.guard_factor}
+        return content | self.loop.fixed
 
 
 class Stage(NamedTuple):
     """A part of a run in which sequences have one length and the model one depth."""
 
     first_step: int
+    end_step: int
+    """The first step that is no longer of it."""
     first_sequence: int
     """How many sequences were seen before it."""
     length: int
     num_sequences: int
     """Of a step."""
     num_layers: int
+
+    @property
+    def num_steps(self) -> int:
+        return self.end_step - self.first_step
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """What all of its steps are like, wherever it begins and ends."""
+        return self.length, self.num_sequences, self.num_layers
 
 
 def describe_stages(rows: Iterable[tuple[float, int, int, int]]) -> str:
@@ -122,27 +135,28 @@ def plan_stages(config: PretrainConfig, num_layers: int, steps: int) -> list[Sta
     depths = Ramp("depths", config.depths, num_layers)
     lengths = Ramp("lengths", config.lengths, config.pairs.length)
     batches = Ramp("batches", config.batches, config.num_sequences)
+    starts = sorted({*depths.starts(steps), *lengths.starts(steps), *batches.starts(steps)})
     stages: list[Stage] = []
-    for first in sorted({*depths.starts(steps), *lengths.starts(steps), *batches.starts(steps)}):
+    for first, end in itertools.pairwise([*starts, steps]):
         length = lengths.at(first, steps)
-        seen = count_sequences(stages, first) if stages else 0
         number = batches.at(first, steps) * config.pairs.length // length
-        stages.append(Stage(first, seen, length, number, depths.at(first, steps)))
+        stages.append(Stage(first, end, count_sequences(stages), length, number, depths.at(first, steps)))
     return stages
 
 
-def count_sequences(stages: Sequence[Stage], steps: int) -> int:
-    """How many sequences are seen in so many steps, the last of which are in the last stage."""
-    last = stages[-1]
-    return last.first_sequence + (steps - last.first_step) * last.num_sequences
+def count_sequences(stages: Sequence[Stage]) -> int:
+    """How many sequences are seen in all of them."""
+    return sum(stage.num_steps * stage.num_sequences for stage in stages)
 
 
 def count_work(stages: Sequence[Stage], steps: int) -> float:
     """How much work the first so many steps are: tokens times layers, the head taken for one more."""
-    ends = [*(stage.first_step for stage in stages[1:]), steps]
     return sum(
-        max(0, min(end, steps) - stage.first_step) * stage.num_sequences * stage.length * (stage.num_layers + 1)
-        for stage, end in zip(stages, ends, strict=True)
+        max(0, min(stage.end_step, steps) - stage.first_step)
+        * stage.num_sequences
+        * stage.length
+        * (stage.num_layers + 1)
+        for stage in stages
     )
 
 
@@ -153,7 +167,7 @@ def check_stages(stages: Sequence[Stage], pairs: PairConfig, num_devices: int) -
         require(
             stage.num_sequences % num_devices == 0 and stage.num_sequences > 0,
             f"a step has {stage.num_sequences} sequences of length {stage.length} and there are {num_devices} devices; "
-            "make it a multiple",
+            f"make num_sequences a multiple of {num_devices}",
         )
 
 
@@ -187,9 +201,9 @@ def check_encoder(config: PretrainConfig, encoder: EncoderConfig) -> None:
     )
 
 
-def make_schedule(config: PretrainConfig, steps: int | None) -> ScheduleConfig:
+def make_schedule(config: PretrainConfig) -> ScheduleConfig:
     """The given numbers, and for what is not given those that follow from the paper by rule."""
-    scaled = scale_from_paper(config.num_sequences, steps)
+    scaled = scale_from_paper(config.num_sequences, config.steps)
     warmup = scaled.warmup_steps if config.warmup_steps is None else config.warmup_steps
     return ScheduleConfig(
         steps=scaled.steps,

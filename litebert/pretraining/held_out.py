@@ -20,7 +20,9 @@ from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.corpus.shards import Corpus
 from litebert.models.heads import Model
-from litebert.training.evaluation import Question, fit_probe, interval_by_document, measure, restrict_logits
+from litebert.training.evaluation import PairQuestion, measure, restrict_logits
+from litebert.training.intervals import interval_by_document
+from litebert.training.probe import fit_probe
 
 BATCH_SIZE = 32
 PROBED_FOR_EACH = 2
@@ -28,7 +30,7 @@ PROBED_FOR_EACH = 2
 BASELINE_SEQUENCES = 20_000
 
 
-class Sample(NamedTuple):
+class SplitSample(NamedTuple):
     """A number of sequences of a split, always the same."""
 
     loader: Loader
@@ -50,14 +52,14 @@ class Sample(NamedTuple):
 class PairTask:
     """One question about segment pairs."""
 
-    def __init__(self, question: Question, held_out: Sample, train: Loader) -> None:
+    def __init__(self, question: PairQuestion, held_out: SplitSample, train: Loader) -> None:
         self.question, self.held_out, self.train = question, held_out, train
-        self.probed = Sample(train, PROBED_FOR_EACH * held_out.num_sequences)
+        self.probed = SplitSample(train, PROBED_FOR_EACH * held_out.num_sequences)
 
     @cached_property
     def shallow(self) -> float:
         """The baseline's accuracy; it takes some seconds and never changes."""
-        train = Sample(self.train, BASELINE_SEQUENCES).batches()
+        train = SplitSample(self.train, BASELINE_SEQUENCES).batches()
         predicted = shallow_baseline(train, self.held_out.batches(), self.train.vocabulary.size)
         return float((predicted == self.labels[self.labels != NO_LABEL]).mean())
 
@@ -93,9 +95,20 @@ class PairTask:
         learned = measure(model, self.probed.batches(), keep_pooled=True)
         asked = measure(model, self.held_out.batches(), keep_pooled=True)
         assert learned.pooled_BD is not None and asked.pooled_BD is not None
-        # By then its answers no longer change, though its weights still do.
+        # After 100 steps its answers no longer change, though its weights still do.
         probe = fit_probe(learned.pooled_BD, learned.pair_labels_B, max_steps=100)
         return probe.predict(asked.pooled_BD)
+
+
+def list_questions(pairs: PairConfig, has_others: bool) -> dict[str, tuple[PairQuestion, PairConfig]]:
+    """Each question with the pairs that it is asked of: sentence order also in windows of the other kind, and what is
+    random where there are other documents to take it from."""
+    windows: Literal["document", "paragraph"] = "paragraph" if pairs.windows == "document" else "document"
+    asked: dict[str, tuple[PairQuestion, PairConfig]] = {
+        "sop": ("sop", replace(pairs, objective="sop")),
+        f"sop_{windows}": ("sop", replace(pairs, objective="sop", windows=windows)),
+    }
+    return asked | ({"nsp": ("nsp", replace(pairs, objective="nsp"))} if has_others else {})
 
 
 class HeldOut:
@@ -111,26 +124,17 @@ class HeldOut:
         masking: MaskingConfig,
         num_sequences: int,
     ) -> None:
-        rate = masking.rate if masking.final_rate is None else masking.final_rate
-        masking = replace(masking, hardness=0.0, rate=rate, final_rate=None, rate_sequences=0)
+        masking = masking.at_rate(masking.last_rate)
 
         def load(corpora: Sequence[Corpus], config: PairConfig) -> Loader:
             return Loader(corpora, config, masking, num_sequences=BATCH_SIZE, weights=weights)
 
+        has_others = all(corpus.num_documents > 1 for corpus in (*train, *held_out))
         self.objective = pairs.objective
-        self.own = Sample(load(held_out, pairs), num_sequences)
-        other: Literal["document", "paragraph"] = "paragraph" if pairs.windows == "document" else "document"
-        asked: dict[str, PairConfig] = {
-            "sop": replace(pairs, objective="sop"),
-            f"sop_{other}": replace(pairs, objective="sop", windows=other),
-        }
-        if all(corpus.num_documents > 1 for corpus in (*train, *held_out)):  # else there is nothing random to take
-            asked["nsp"] = replace(pairs, objective="nsp")
+        self.own = SplitSample(load(held_out, pairs), num_sequences)
         tasks = {
-            name: PairTask(
-                "nsp" if name == "nsp" else "sop", Sample(load(held_out, config), num_sequences), load(train, config)
-            )
-            for name, config in asked.items()
+            name: PairTask(question, SplitSample(load(held_out, asked), num_sequences), load(train, asked))
+            for name, (question, asked) in list_questions(pairs, has_others).items()
         }
         self.tasks = {name: task for name, task in tasks.items() if task.can_be_asked}
 

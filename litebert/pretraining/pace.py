@@ -1,6 +1,5 @@
 """How long a pre-training run takes, by timing a little of it: how many steps fit into so many minutes."""
 
-import itertools
 from typing import NamedTuple
 
 from litebert.config import require
@@ -30,10 +29,8 @@ class Pace(NamedTuple):
 def measure_pace(config: PretrainConfig, training: Training, ranks: Ranks) -> Pace:
     """Times some steps of every stage, and an evaluation."""
     stages = plan_stages(config, training.model.config.num_layers, training.schedule.steps)
-    starts = [*(stage.first_step for stage in stages), training.schedule.steps]
-    shares = [(later - start) / training.schedule.steps for start, later in itertools.pairwise(starts)]
     seconds = sum(
-        share * time_step(training, ranks, stage.first_step) for share, stage in zip(shares, stages, strict=True)
+        stage.num_steps / training.schedule.steps * time_step(training, ranks, stage.first_step) for stage in stages
     )
     evaluation, every = time_evaluation(training, ranks), config.loop.evaluate_every
     if every:

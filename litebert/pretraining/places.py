@@ -1,5 +1,6 @@
 """Where a run is to take place: this machine, measured, or a device by its data sheet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import torch
 
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import Model
-from litebert.pretraining.config import PretrainConfig, list_heads, make_schedule
+from litebert.pretraining.config import PretrainConfig, Stage, list_heads, make_schedule
 from litebert.pretraining.sources import SAMPLE, Source, count_operations
 from litebert.training.costs import PROGRAM_BYTES, Manner, count_memory
 from litebert.training.devices import look_up_device
@@ -54,10 +55,21 @@ class Place:
     """How the speed is known."""
 
 
-def find_places(request: Request, encoder: EncoderConfig, sources: list[Source]) -> list[Place]:
+class Timing(NamedTuple):
+    """How fast steps of a stage were here."""
+
+    speed: float
+    origin: str
+    counted: float
+    """Bytes that it took, as far as they can be counted; 0 where nothing was timed."""
+
+
+def find_places(
+    request: Request, encoder: EncoderConfig, stages: Sequence[Stage], sources: Sequence[Source]
+) -> list[Place]:
     """The place of the run as it serves each stage."""
     if request.kind == "this":
-        return measure_this(request, encoder, sources)
+        return measure_this(request, encoder, stages, sources)
     precision = request.config.loop.precision
     name, device = look_up_device(request.kind, precision)
     peak = device.speed(precision)
@@ -72,55 +84,57 @@ def find_places(request: Request, encoder: EncoderConfig, sources: list[Source])
         origin=f"an ASSUMED share of {device.share:.0%} of the data sheet's peak, {peak / 1e12:.3g} TFLOP/s "
         f"in {precision}",
     )
-    return [place] * len(sources)
+    return [place] * len(stages)
 
 
-def measure_this(request: Request, encoder: EncoderConfig, sources: list[Source]) -> list[Place]:
+def measure_this(
+    request: Request, encoder: EncoderConfig, stages: Sequence[Stage], sources: Sequence[Source]
+) -> list[Place]:
     """This machine, by timing steps of every stage; where none fits its memory, by its peak."""
     prepare_process()
-    config = request.config
-    memory = machine_memory()
-    program: float = PROGRAM_BYTES
     peak = measure_peak()
-    places, counted = [], 0
-    for source in sources:
-        number, layers = choose_timed(request, encoder, source, peak)
-        work = source.work(number, layers)
-        needed = count_memory(encoder, work, find_manner(config, 1, on_cpu=True))
-        if needed.total + program < 0.8 * memory:
-            counted = max(counted, needed.total + needed.weights)  # timing takes a copy of the model
-            seconds = time_work(config, encoder, source, number, layers)
-            # The batches that are timed are like the sample as a whole, and not like its first sequences.
-            speed = count_operations(encoder, source.work(SAMPLE, layers), config)[0] * number / SAMPLE / seconds
-            origin = f"{speed / peak:.0%} of its {peak / 1e9:,.0f} GFLOP/s, measured on steps of {number} sequences"
-            origin += f" and {layers} layers" if layers < source.stage.num_layers else ""
-        else:
-            speed = USUAL_SHARE * peak
-            origin = f"an ASSUMED {USUAL_SHARE:.0%} of its measured {peak / 1e9:,.0f} GFLOP/s, as no step fits it"
-        places.append(
-            Place(
-                name="this machine",
-                memory=memory,
-                program=program,
-                speed=speed,
-                bandwidth=OWN_NETWORK,
-                price=request.price,
-                origin=origin,
-            )
+    timings = [time_stage(request, encoder, stage, source, peak) for stage, source in zip(stages, sources, strict=True)]
+    counted = max(timing.counted for timing in timings)
+    # What the process really took for it, heap and all, tells what a run will take beside what can be counted.
+    program = max(0, read_peak() - counted) if counted else PROGRAM_BYTES
+    return [
+        Place(
+            name="this machine",
+            memory=machine_memory(),
+            program=program,
+            speed=timing.speed,
+            bandwidth=OWN_NETWORK,
+            price=request.price,
+            origin=timing.origin,
         )
-    if counted:
-        # What the process really took for it, heap and all, tells what a run will take beside what can be counted.
-        program = max(0, read_peak() - counted)
-    return [replace(place, program=program) for place in places]
+        for timing in timings
+    ]
 
 
-def choose_timed(request: Request, encoder: EncoderConfig, source: Source, peak: float) -> tuple[int, int]:
+def time_stage(request: Request, encoder: EncoderConfig, stage: Stage, source: Source, peak: float) -> Timing:
+    config = request.config
+    number, layers = choose_timed(request, encoder, stage, source, peak)
+    needed = count_memory(encoder, source.sequences.work(number, layers), find_manner(config, 1, on_cpu=True))
+    if needed.total + PROGRAM_BYTES >= 0.8 * machine_memory():
+        origin = f"an ASSUMED {USUAL_SHARE:.0%} of its measured {peak / 1e9:,.0f} GFLOP/s, as no step fits it"
+        return Timing(USUAL_SHARE * peak, origin, 0)
+    seconds = time_work(config, encoder, source, number, layers)
+    # The batches that are timed are like the sample as a whole, and not like its first sequences.
+    operations, _ = count_operations(encoder, source.sequences.work(SAMPLE, layers), config)
+    speed = operations * number / SAMPLE / seconds
+    origin = f"{speed / peak:.0%} of its {peak / 1e9:,.0f} GFLOP/s, measured on steps of {number} sequences"
+    origin += f" and {layers} layers" if layers < stage.num_layers else ""
+    return Timing(speed, origin, needed.total + needed.weights)  # timing takes a copy of the model
+
+
+def choose_timed(
+    request: Request, encoder: EncoderConfig, stage: Stage, source: Source, peak: float
+) -> tuple[int, int]:
     """How many sequences and layers make a step that is short enough to be timed."""
-    config, whole = request.config, source.stage.num_sequences // request.devices
+    config, whole, layers = request.config, stage.num_sequences // request.devices, stage.num_layers
     limit = TIMED_SECONDS * USUAL_SHARE * peak
-    each = count_operations(encoder, source.work(SAMPLE), config)[0] / SAMPLE
+    each = count_operations(encoder, source.sequences.work(SAMPLE, layers), config)[0] / SAMPLE
     number = max(1, min(whole, config.loop.micro_sequences or whole, int(limit / each)))
-    layers = source.stage.num_layers
     if number == 1 and each > 2 * limit:
         layers = max(1, int(layers * 2 * limit / each))
     return number, layers
@@ -136,9 +150,9 @@ def time_work(config: PretrainConfig, encoder: EncoderConfig, source: Source, nu
         model=model,
         objective=Pretraining(),
         optimizer=config.optimizer,
-        schedule=make_schedule(config, config.steps),
+        schedule=make_schedule(config),
         loop=replace(config.loop, micro_sequences=number, parallel="ddp"),
-        batches=lambda step: source.batches(encoder.vocab_size, pieces * number),
+        batches=lambda step: source.batches(pieces * number),
         seed=config.seed,
     )
     return time_step(training, Ranks()) / pieces

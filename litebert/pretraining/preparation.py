@@ -1,6 +1,5 @@
 """What a pre-training run is made of before its first step: corpora, a model, a stream of batches, a schedule."""
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from litebert.config import require
+from litebert.config import read_json, require
 from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, find_indexes
@@ -30,6 +29,7 @@ from litebert.pretraining.config import (
     plan_stages,
     settle,
 )
+from litebert.pretraining.data import describe_data, refuse_changed
 from litebert.pretraining.held_out import HeldOut
 from litebert.pretraining.pace import measure_pace
 from litebert.pretraining.stream import Stream
@@ -39,7 +39,7 @@ from litebert.training.loop import Training
 from litebert.training.losses import Pretraining
 from litebert.training.parallel import Ranks
 from litebert.training.process import prepare_process
-from litebert.training.run_folder import check_data, read_begun
+from litebert.training.run_folder import read_begun
 from litebert.training.schedule import scale_from_paper
 from litebert.training.timing import peak_of
 
@@ -69,8 +69,9 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     if before is not None:
         config = agree_with(config, before, str(run))
     corpora, weights = open_mixture(config.corpora)
-    data = describe_data(config.corpora, corpora)
-    check_data(run, data, "corpora")
+    data = describe_data(corpora, weights)
+    if before is not None:
+        refuse_changed(data, read_json(run / "data.json"), run, "--run")
     pairs = [Pairs(corpus, config.pairs, config.seed) for corpus in corpora]
     check_pairs(pairs)
     model = make_model(config, corpora[0])
@@ -79,7 +80,7 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     if config.steps is None and config.minutes is not None:
         config = replace(config, steps=measure_pace(config, training, ranks).fit(60 * config.minutes))
         stream = make_stream(config, model, corpora, weights, ranks)
-        training = replace(training, schedule=make_schedule(config, config.steps), **connect(stream))
+        training = replace(training, schedule=make_schedule(config), **connect(stream))
     config = settle(config, training.schedule)
     return Prepared(config, training, list(stream.stages), pairs, data)
 
@@ -156,7 +157,7 @@ def check_pairs(pairs: Sequence[Pairs]) -> None:
         return
     shares = {made.corpus.path: made.paired_share() for made in pairs}
     fewest = min(shares, key=shares.__getitem__)
-    what = f"{fewest} has two sentences in {shares[fewest]:.1%} of its {config.windows}s' windows"
+    what = f"only {100 * shares[fewest]:.1f} % of the sequences cut from {fewest} have two sentences"
     advice = "give --windows document" if config.windows == "paragraph" else "build it of longer documents"
     require(any(shares.values()), f"{what}: there are no pairs to learn from; {advice}, or --objective none")
     if shares[fewest] < FEW_PAIRS:
@@ -166,12 +167,11 @@ def check_pairs(pairs: Sequence[Pairs]) -> None:
 def make_stream(
     config: PretrainConfig, model: Model, corpora: Sequence[Corpus], weights: Sequence[float], ranks: Ranks
 ) -> Stream:
-    steps = make_schedule(config, config.steps).steps
-    stages = plan_stages(config, model.config.num_layers, steps)
+    stages = plan_stages(config, model.config.num_layers, make_schedule(config).steps)
     check_stages(stages, config.pairs, ranks.num_ranks)
     masking = config.masking
     if masking.final_rate is not None and not masking.rate_sequences:
-        masking = replace(masking, rate_sequences=count_sequences(stages, steps))
+        masking = replace(masking, rate_sequences=count_sequences(stages))
     return Stream(corpora, weights, stages=stages, pairs=config.pairs, masking=masking, seed=config.seed, ranks=ranks)
 
 
@@ -182,7 +182,7 @@ def make_training(
         model=model,
         objective=Pretraining(),
         optimizer=config.optimizer,
-        schedule=make_schedule(config, config.steps),
+        schedule=make_schedule(config),
         loop=config.loop,
         evaluate=None if held_out is None else lambda trained, step: held_out.measure(trained),
         seed=config.seed,
@@ -228,22 +228,10 @@ def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Se
     )
 
 
-def describe_data(names: Sequence[str], corpora: Sequence[Corpus]) -> dict[str, Any]:
-    """What tells whether corpora are the same: the sha256 of all shards, held-out ones too, and of the vocabulary."""
-    described = []
-    for name, corpus in zip(names, corpora, strict=True):
-        shards = [entry.sha256 for index in find_indexes(corpus.path) for entry in index.shards]
-        digest = hashlib.sha256("".join(shards).encode()).hexdigest()
-        described.append(
-            {"path": name, "sha256": digest, "tokens": corpus.num_tokens, "documents": corpus.num_documents}
-        )
-    return {"corpora": described, "vocabulary": corpora[0].vocabulary.fingerprint}
-
-
 def describe_run(prepared: Prepared) -> dict[str, str]:
     """What a run will do, in words, and from where each number comes that was not given."""
     config, schedule, encoder = prepared.config, prepared.training.schedule, prepared.training.model.config
-    sequences = count_sequences(prepared.stages, schedule.steps)
+    sequences = count_sequences(prepared.stages)
     corpora, epoch = [pairs.corpus for pairs in prepared.pairs], sum(map(len, prepared.pairs))
     rule = scale_from_paper(config.num_sequences, schedule.steps)
     parameters = sum(count_parameters(encoder, config.pairs.num_pair_classes).values())
@@ -252,7 +240,7 @@ def describe_run(prepared: Prepared) -> dict[str, str]:
         "model": f"{config.init or config.preset}: {parameters:,} parameters, "
         f"{encoder.num_layers} layers, {encoder.hidden_size} wide, {encoder.vocab_size:,} pieces",
         "corpus": f"{sum(corpus.num_tokens for corpus in corpora):,} tokens of "
-        f"{sum(corpus.num_documents for corpus in corpora):,} documents in {', '.join(config.corpora)}",
+        f"{sum(corpus.num_documents for corpus in corpora):,} documents in {', '.join(config.mix) or config.corpus}",
         "steps": f"{schedule.steps:,} of {config.num_sequences:,} sequences of up to {config.pairs.length} tokens"
         f"{', in the end' if len(prepared.stages) > 1 else ''}: {sequences / epoch:.2f} epochs",
         "rate": f"{schedule.learning_rate:.3g} after {schedule.warmup_steps:,} steps of warm-up; the paper's, scaled "

@@ -1,5 +1,6 @@
 """The batches of a run, stage by stage, and what changes with them."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -41,14 +42,11 @@ class Stream:
 
     def batches(self, step: int) -> Iterator[Batch]:
         """This rank's batches from a step on."""
-        for stage, end in zip(self.stages, [*(later.first_step for later in self.stages[1:]), None], strict=True):
-            if end is not None and end <= step:
-                continue
-            for batch in self.open_stage(stage, step):
-                if step == end:
-                    break
-                yield batch
-                step += 1
+        for stage in self.stages[:-1]:
+            if step < stage.end_step:
+                yield from itertools.islice(self.open_stage(stage, step), stage.end_step - step)
+                step = stage.end_step
+        yield from self.open_stage(self.stages[-1], step)  # without an end: who times steps may take more of them
 
     def open_stage(self, stage: Stage, step: int) -> Loader:
         """The loader of a stage, at the place where a step of it begins."""

@@ -12,26 +12,23 @@ from typing import Any, cast
 from litebert.config import require
 from litebert.corpus.pairs import Objective
 from litebert.models.encoder import EncoderConfig
-from litebert.presets import LADDER, change_encoder, find_preset, read_changes
+from litebert.presets import LADDER, change_encoder, find_preset, read_changes, twin_changes
 from litebert.pretraining.config import PretrainConfig
 from litebert.studies.study import AFTER, Study, Variant, change
 
 
-def find_encoder(base: PretrainConfig) -> EncoderConfig:
+def find_base(base: PretrainConfig) -> EncoderConfig:
+    """The encoder that the runs of a study vary."""
     return change_encoder(find_preset(base.preset), base.encoder)
 
 
-def average(figure: float) -> dict[str, float]:
+def paper_average(figure: float) -> dict[str, float]:
     return {"downstream": figure}
 
 
-TWIN_FIELDS = {"hidden_size", "embedding_size", "projection", "sharing"}
-"""What tells an ALBERT from its twin, and one size from another."""
-
-
-def twin_changes(encoder: EncoderConfig) -> dict[str, Any]:
-    """What makes a BERT of an ALBERT."""
-    return {"embedding_size": encoder.hidden_size, "projection": False, "sharing": "none"}
+SIZE_FIELDS = {"hidden_size", "embedding_size", "projection", "sharing"}
+"""What the study of sizes compares, by which an ALBERT also differs from its twin. Depth, heads and the width of the
+feed-forward network may be given, for all of its models alike."""
 
 
 SIZES = {
@@ -48,19 +45,19 @@ def sizes(base: PretrainConfig) -> list[Variant]:
     """On the ladder, a rung stands for the paper's base, the next for its large."""
     require(
         base.preset in SIZES,
-        f"the preset is {base.preset}; the study has models of its own, from one of {', '.join(SIZES)} on",
+        f"--preset is {base.preset}; this study compares fixed pairs of sizes: choose {', '.join(SIZES)}",
     )
-    given = sorted(TWIN_FIELDS & read_changes(base.encoder).keys())
+    given = sorted(SIZE_FIELDS & read_changes(base.encoder).keys())
     require(not given, f"{', '.join(given)} is what the study's models differ in; leave it out of --encoder")
     return [
-        Variant(name=name, settings=change(base, preset=name), paper=average(figure))
+        Variant(name=name, settings=change(base, preset=name), paper=paper_average(figure))
         for name, figure in zip(SIZES[base.preset], (80.1, 82.3, 82.4, 85.2), strict=True)
     ]
 
 
 def embedding(base: PretrainConfig) -> list[Variant]:
     """Sizes below the hidden width, and that width itself, where nothing is projected."""
-    hidden_size = find_encoder(base).hidden_size
+    hidden_size = find_base(base).hidden_size
     figures = {
         "none": {64: 81.3, 128: 81.7, 256: 81.8},
         "all": {64: 79.0, 128: 80.1, 256: 79.6},
@@ -70,7 +67,7 @@ def embedding(base: PretrainConfig) -> list[Variant]:
         Variant(
             name=f"{'shared' if sharing == 'all' else 'not shared'}, E={size}",
             settings=change(base, {"sharing": sharing, "embedding_size": size, "projection": size != hidden_size}),
-            paper=average(figure),
+            paper=paper_average(figure),
         )
         for sharing, row in figures.items()
         for size, figure in (
@@ -80,7 +77,7 @@ def embedding(base: PretrainConfig) -> list[Variant]:
 
 
 def sharing(base: PretrainConfig) -> list[Variant]:
-    num_layers = find_encoder(base).num_layers
+    num_layers = find_base(base).num_layers
     figures = {"all": 80.1, "attention": 81.7, "ffn": 80.2, "none": 81.6}
     others = [f"groups={max(2, num_layers // 2)}", "cycle=2"] if num_layers > 2 else []
     others += ["sandwich"] if num_layers > 3 else []
@@ -88,7 +85,7 @@ def sharing(base: PretrainConfig) -> list[Variant]:
         Variant(
             name=name,
             settings=change(base, {"sharing": name}),
-            paper=average(figures[name]) if name in figures else {},
+            paper=paper_average(figures[name]) if name in figures else {},
         )
         for name in (*figures, *others)
     ]
@@ -112,13 +109,13 @@ def sentence(base: PretrainConfig) -> list[Variant]:
 def time(base: PretrainConfig) -> list[Variant]:
     """A BERT, and the ALBERT of its shape and a wider one, as the paper's xxlarge is wider than BERT-large; and the
     first of the two begun with a third of its layers."""
-    encoder = find_encoder(base)
+    encoder = find_base(base)
     wider = widen(encoder, 2 * encoder.hidden_size)
     shallow = max(1, encoder.num_layers // 3)
     return [
-        Variant(name="BERT", settings=change(base, twin_changes(encoder)), paper=average(87.2)),
+        Variant(name="BERT", settings=change(base, twin_changes(encoder)), paper=paper_average(87.2)),
         Variant(name="ALBERT", settings=change(base)),
-        Variant(name="ALBERT, twice as wide", settings=change(base, wider), paper=average(88.7)),
+        Variant(name="ALBERT, twice as wide", settings=change(base, wider), paper=paper_average(88.7)),
         Variant(
             name="ALBERT, progressive depth",
             settings=change(base, depths=(str(shallow), f"{encoder.num_layers}@0.5")),
@@ -132,9 +129,9 @@ def data(base: PretrainConfig) -> list[Variant]:
         Variant(
             name="without additional data",
             settings=change(base, mix=(), corpus=base.mix[0].rpartition("=")[0]),
-            paper=average(80.1),
+            paper=paper_average(80.1),
         ),
-        Variant(name="with additional data", settings=change(base), paper=average(80.8)),
+        Variant(name="with additional data", settings=change(base), paper=paper_average(80.8)),
     ]
 
 
@@ -143,7 +140,7 @@ def dropout(base: PretrainConfig) -> list[Variant]:
         Variant(
             name=name,
             settings=change(base, {"hidden_dropout": share, "attention_dropout": share}),
-            paper=average(figure),
+            paper=paper_average(figure),
         )
         for name, share, figure in (("with dropout", 0.1, 90.4), ("without dropout", 0.0, 90.7))
     ]
@@ -158,7 +155,7 @@ def depth(base: PretrainConfig) -> list[Variant]:
         Variant(
             name=names[layers],
             settings=change(base, {"num_layers": layers, "sharing": "all"}, init=AFTER if layers in before else None),
-            paper=average(figure),
+            paper=paper_average(figure),
             after=before.get(layers),
         )
         for layers, figure in figures.items()
@@ -167,13 +164,13 @@ def depth(base: PretrainConfig) -> list[Variant]:
 
 def width(base: PretrainConfig) -> list[Variant]:
     """Three layers, as in the paper, whose narrowest is 1024 wide; here the narrowest is the model's own width."""
-    encoder = find_encoder(base)
+    encoder = find_base(base)
     figures = (71.2, 74.6, 76.3)
     return [
         Variant(
             name=f"{encoder.hidden_size << doubled} wide",
             settings=change(base, {"num_layers": 3, **widen(encoder, encoder.hidden_size << doubled)}),
-            paper=average(figure),
+            paper=paper_average(figure),
         )
         for doubled, figure in enumerate(figures)
     ]
@@ -191,7 +188,7 @@ def widen(encoder: EncoderConfig, hidden_size: int) -> dict[str, Any]:
 
 
 def layers(base: PretrainConfig) -> list[Variant]:
-    encoder = find_encoder(base)
+    encoder = find_base(base)
     deep = {"num_layers": max(12, encoder.num_layers)}
     return [
         Variant(name="ALBERT", settings=change(base, {**deep, "sharing": "all", "projection": True})),
@@ -201,12 +198,12 @@ def layers(base: PretrainConfig) -> list[Variant]:
 
 def masking(base: PretrainConfig) -> list[Variant]:
     """All are asked about the same held-out masks, those of the settings they have in common."""
-    plain = replace(base.masking, masking="span", rate=0.15, final_rate=None, rate_sequences=0, hardness=0.0)
+    plain = replace(base.masking, masking="span").at_rate(0.15)
     masks = {
         "n-grams": plain,
         "words": replace(plain, masking="word"),
         "tokens": replace(plain, masking="token"),
-        "n-grams, 30 %": replace(plain, rate=0.3),
+        "n-grams, 30 %": plain.at_rate(0.3),
         "n-grams, 30 to 15 %": replace(plain, rate=0.3, final_rate=0.15),
         "n-grams, hard tokens": replace(plain, hardness=1.0),
     }

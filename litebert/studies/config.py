@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from litebert.config import check_fields, require
+from litebert.pretraining.config import MOST_MINUTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,10 @@ class StudyConfig:
         require(self.seeds > 0, f"seeds is {self.seeds}; it must be at least 1")
         for task in self.tasks:
             require(all(task.partition("=")), f"{task!r} is no task with its folder; write it as rte=glue/RTE")
+        require(
+            len(self.task_folders) == len(self.tasks),
+            f"tasks is {' '.join(self.tasks)}; name each task once, with one folder",
+        )
         require(0 < self.finetune_epochs < math.inf, f"finetune_epochs is {self.finetune_epochs}; it must be positive")
         require(
             self.finetune_examples is None or self.finetune_examples > 0,
@@ -42,7 +47,9 @@ class StudyConfig:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", self.budget)
         require(match and float(match[1]) > 0, f"the budget is {self.budget!r}; write it as 90s, 20m or 3h")
         assert match is not None
-        return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+        seconds = float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+        require(seconds <= 60 * MOST_MINUTES, f"the budget is {self.budget}; it must be at most {MOST_MINUTES}m")
+        return seconds
 
     @property
     def place(self) -> tuple[int, int]:

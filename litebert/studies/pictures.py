@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from litebert.studies.layers import Layers
-from litebert.studies.results import Result, estimate, gather
+from litebert.studies.results import Result, gather
 from litebert.studies.study import MEASURES
 from litebert.training.drawing import GRID, choose_colors, make_figure
+from litebert.training.intervals import estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

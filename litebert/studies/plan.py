@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from litebert.config import UserError, from_dict, read_json, refuse_changes, require
+from litebert.config import UserError, from_dict, plain_path, read_json, refuse_changes, require
 from litebert.files import write_json_file
 from litebert.pretraining.config import PretrainConfig, make_schedule
+from litebert.pretraining.data import describe_data, refuse_changed
 from litebert.pretraining.pace import Pace, measure_pace
-from litebert.pretraining.preparation import describe_data, prepare
+from litebert.pretraining.preparation import prepare
 from litebert.studies.config import StudyConfig
 from litebert.studies.questions import Questions
 from litebert.studies.study import Study, Variant, identify
@@ -61,26 +62,29 @@ def settle_plan(
 
     All that decides what comes out is written with them, and is refused when it is another later; tasks may be added.
     """
-    folder, base = out / study.name, questions.base
+    folder = out / study.name
     settings = describe_settings(questions, config)
     has_begun = (folder / PLAN).exists()
-    ranks.agree_on(int(has_begun), "a plan.json, 0 or 1,")
+    ranks.agree_whether(has_begun, folder / PLAN)
     begun = None
     if not has_begun:
-        steps = choose_steps(study, variants, base, config, out, ranks)
-        for variant in variants:
-            make_schedule(variant.settings, steps[variant.name])  # refuses what does not fit, while nothing is written
-        budget = config.budget if base.steps is None else ""
+        steps = choose_steps(study, variants, questions.base, config, out, ranks)
+        budget = config.budget if questions.base.steps is None else ""
         begun = Plan(commands=(), settings=settings, steps=steps, tasks={}, budget=budget)
     with hold(folder, ranks, wait=lambda _: None):  # other parts of the study may write to it too
         if begun is not None:
             ranks.do_first(partial(begin_plan, folder, begun))
         plan = read_plan(folder)
         check_plan(plan, settings, variants, config, folder)
-        commands = (*plan.commands, *((command,) if command and command not in plan.commands else ()))
-        plan = replace(plan, commands=commands, tasks=plan.tasks | config.task_folders)
+        plan = add_to_plan(plan, command, config)
         ranks.do_first(partial(write_plan, folder, plan))
     return plan
+
+
+def add_to_plan(plan: Plan, command: str, config: StudyConfig) -> Plan:
+    """The plan with a command that goes on with it, and its tasks."""
+    commands = (*plan.commands, *((command,) if command and command not in plan.commands else ()))
+    return replace(plan, commands=commands, tasks=plan.tasks | config.task_folders)
 
 
 def describe_settings(questions: Questions, config: StudyConfig) -> dict[str, Any]:
@@ -88,7 +92,7 @@ def describe_settings(questions: Questions, config: StudyConfig) -> dict[str, An
     base = questions.base
     settings = base.fixed | {
         "evaluation_sequences": base.evaluation_sequences,
-        "data": describe_data(base.corpora, questions.corpora),
+        "data": describe_data(questions.corpora, questions.weights),
         "finetune_epochs": config.finetune_epochs,
         "finetune_examples": config.finetune_examples,
     }
@@ -99,9 +103,15 @@ def check_plan(
     plan: Plan, settings: Mapping[str, Any], variants: Sequence[Variant], config: StudyConfig, folder: Path
 ) -> None:
     """Refuses to go on with a study that was begun otherwise; tasks may be added."""
-    refuse_changes(settings, plan.settings, folder, kind="study", option="--out")
-    tasks = plan.tasks | config.task_folders
-    refuse_changes(tasks, plan.tasks, f"{folder}, by its tasks,", kind="study", option="--out")
+    stored = {name: value for name, value in plan.settings.items() if name != "data"}
+    refuse_changes(settings, stored, folder, kind="study", option="--out")
+    refuse_changed(settings["data"], plan.settings.get("data", {}), folder, "--out")
+    for task, data in config.task_folders.items():
+        before = plan.tasks.get(task, data)
+        require(
+            plain_path(data) == plain_path(before),
+            f"{folder} was fine-tuned for {task} from {before}, not from {data}; give the same folder, or a new --out",
+        )
     require(
         set(plan.steps) == {variant.name for variant in variants},
         f"{folder} was begun with other variants, by another version; start a new --out",
@@ -116,11 +126,16 @@ def check_plan(
 def choose_steps(
     study: Study, variants: Sequence[Variant], base: PretrainConfig, config: StudyConfig, out: Path, ranks: Ranks
 ) -> dict[str, int]:
+    """The steps of each variant, as given or as fits the budget; refused where a schedule does not fit them."""
     if base.steps is not None:
-        return {variant.name: base.steps for variant in variants}
-    rounds = [{variant.name: time_variant(variant, out, ranks) for variant in variants} for _ in range(TIMED_ROUNDS)]
-    paces = {variant.name: min(paces[variant.name] for paces in rounds) for variant in variants}
-    return share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
+        steps = {variant.name: base.steps for variant in variants}
+    else:
+        rounds = [{v.name: time_variant(v, out, ranks) for v in variants} for _ in range(TIMED_ROUNDS)]
+        paces = {variant.name: min(paces[variant.name] for paces in rounds) for variant in variants}
+        steps = share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")
+    for variant in variants:
+        make_schedule(replace(variant.settings, steps=steps[variant.name]))
+    return steps
 
 
 def share_out(paces: Mapping[str, Pace], seconds: float, *, equal_time: bool) -> dict[str, int]:

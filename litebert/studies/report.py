@@ -1,7 +1,6 @@
 """Studies and runs as one page that needs nothing else: tables beside the paper's, figures, commands, environment."""
 
 import html
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -12,9 +11,10 @@ from litebert.config import UserError, from_dict, read_config, read_json, requir
 from litebert.finetuning.results import scores_by_split
 from litebert.finetuning.seeds import find_seeds
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.preparation import describe_data
+from litebert.pretraining.data import describe_data, find_changed
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.layers import Layers
+from litebert.studies.page import fold, make_page, to_code, to_figure, to_table
 from litebert.studies.pictures import draw_layers, draw_sizes
 from litebert.studies.plan import PLAN, Plan, read_plan
 from litebert.studies.questions import LAYER_SEQUENCES, Questions
@@ -30,8 +30,8 @@ from litebert.studies.results import (
 )
 from litebert.studies.study import MEASURES, Study
 from litebert.training.curves import Run, XAxis
-from litebert.training.drawing import GREY, GRID, INK, name_runs, quietly_drawn
-from litebert.training.metrics import Line, read_metrics
+from litebert.training.drawing import name_runs
+from litebert.training.metrics import Line, companion_key, read_metrics
 from litebert.training.plots import draw_runs
 
 if TYPE_CHECKING:
@@ -39,35 +39,9 @@ if TYPE_CHECKING:
 
 CURVES = ("masked_token_loss", "masked_token_accuracy", "sop_accuracy", "pair_accuracy")
 LAYERS_CAPTION = "What each layer does to its input, on held-out text."
-INKS = {
-    "#000000": "currentColor", INK: "currentColor", GREY: "var(--soft)", GRID: "var(--line)", "#ffffff": "var(--page)",
-}  # fmt: skip
-"""What stands in a page for the colours of a figure that are no run's."""
 LEAST_SPREAD = 1.02
-"""Of the most parameters over the fewest, for a figure over them; heads alone make less."""
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d9d9d9; --page: #ffffff; --band: #f5f6f8; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8e8e8; --soft: #a5a5a5; --line: #3d3d3d; --page: #16181c; --band: #202329; }
-}
-body { font: 16px/1.6 system-ui, "Noto Sans CJK SC", sans-serif; color: var(--ink); background: var(--page);
-  max-width: 68rem; margin: 2.5rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin: 2.8rem 0 .3rem; } h2 small { color: var(--soft); }
-p { margin: .4rem 0; } .soft, caption, figcaption { color: var(--soft); font-size: .9rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: .2rem .45rem; }
-th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th { font-size: .85rem; white-space: normal; color: var(--soft); font-weight: 600; }
-td:first-child, th:first-child { text-align: left; }
-tr:nth-child(even) td { background: var(--band); }
-figure { margin: 1rem 0; overflow-x: auto; }
-figure svg { max-width: 100%; min-width: 38rem; height: auto; color: var(--ink); }
-svg text { fill: currentColor; }
-details { margin: .5rem 0; } summary { cursor: pointer; color: var(--soft); }
-pre { background: var(--band); padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
-nav a { margin-right: 1rem; } a { color: inherit; }
-"""
+"""Draw the figure over parameters only if the largest model has at least this many times the parameters of the
+smallest: heads alone make less."""
 
 
 def make_report(folders: Sequence[Path], title: str) -> str:
@@ -82,14 +56,7 @@ def make_report(folders: Sequence[Path], title: str) -> str:
     sections = {name: study_section(folder) for name, folder in zip(name_runs(studies), studies, strict=True)}
     if runs:
         sections["runs"] = runs_section(runs)
-    links = "".join(f'<a href="#{html.escape(name)}">{html.escape(name)}</a>' for name in sections)
-    body = "\n".join(f'<section id="{html.escape(name)}">{content}</section>' for name, content in sections.items())
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n"
-        f"<body><h1>{html.escape(title)}</h1><nav>{links}</nav>\n{body}\n</body></html>\n"
-    )
+    return make_page(title, sections)
 
 
 def study_section(folder: Path) -> str:
@@ -108,7 +75,7 @@ def study_section(folder: Path) -> str:
         f"<p>{html.escape(study.question)}</p>",
         f'<p class="soft">{html.escape(verdict)}</p>',
         to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
-        *describe_baselines(study.measures, results[0].measures),
+        *describe_baselines(study.measures, {result.run: result.measures for result in results}),
         *(fold(f"pairs that the paper orders: {len(compared)}", compared_table(compared)) if compared else []),
         *study_figures(study, results, folder.parent),
         *fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
@@ -116,12 +83,18 @@ def study_section(folder: Path) -> str:
     return "\n".join(parts)
 
 
-def describe_baselines(measures: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+def describe_baselines(measures: Iterable[str], evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each measure; where runs have other corpora and so other baselines, one for each, with their names."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for name, values in evaluations.items():
+        for measure, baselines in find_baselines(measures, values).items():
+            text = ", ".join(f"{baseline} {100 * value:.1f} %" for baseline, value in baselines.items())
+            told.setdefault(measure, {}).setdefault(text, []).append(name)
     return [
-        f'<p class="soft">{html.escape(MEASURES[measure])}: '
-        + ", ".join(f"{name} {100 * value:.1f} %" for name, value in baselines.items())
-        + ".</p>"
-        for measure, baselines in find_baselines(measures, values).items()
+        f'<p class="soft">{html.escape(MEASURES[measure])}'
+        f"{html.escape(' of ' + ', '.join(names) if len(texts) > 1 else '')}: {text}.</p>"
+        for measure, texts in told.items()
+        for text, names in texts.items()
     ]
 
 
@@ -176,7 +149,7 @@ def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
     layers = {name: measured for folder, name in names.items() if (measured := find_layers(folder)) is not None}
     return [
         to_table(rows, "As last evaluated on held-out documents, with 95 % intervals."),
-        *describe_baselines(MEASURES, last_evaluation(runs[0].metrics)),
+        *describe_baselines(MEASURES, {run.name: last_evaluation(run.metrics) for run in runs}),
         to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."),
         *([to_figure(draw_layers(layers), LAYERS_CAPTION)] if layers else []),
     ]
@@ -188,7 +161,7 @@ def find_layers(run: Path) -> Layers | None:
     try:
         config = read_config(PretrainConfig, run / "config.json")
         questions = Questions(replace(config, evaluation_sequences=LAYER_SEQUENCES))
-        if describe_data(config.corpora, questions.corpora) != read_json(run / "data.json"):
+        if find_changed(describe_data(questions.corpora, questions.weights), read_json(run / "data.json")):
             return None
         return questions.measure_layers(run / "model")
     except UserError:  # the corpus is elsewhere, or the run of another version
@@ -240,11 +213,11 @@ def last_values(lines: Sequence[Line]) -> dict[str, str]:
     last = last_evaluation(lines)
     shown = {"steps": f"{last['step']:,}"}
     for key, value in last.items():
-        name = key.removesuffix("_accuracy")
         if key.endswith("loss"):
             shown[f"{MEASURES.get(key, key)} (nats)"] = f"{value:.3f}"
         elif key in MEASURES:
-            bounds = [f"{100 * last[f'{name}_{end}']:.1f}" for end in ("low", "high") if f"{name}_{end}" in last]
+            ends = [companion_key(key, end) for end in ("low", "high")]
+            bounds = [f"{100 * last[end]:.1f}" for end in ends if end in last]
             shown[f"{MEASURES[key]} (%)"] = f"{100 * value:.1f}" + (f" [{', '.join(bounds)}]" if bounds else "")
     return shown
 
@@ -259,43 +232,3 @@ def describe_origin(plan: Plan, run: Path) -> str:
     described = {"settings": plan.settings, "steps": plan.steps, "environment": environment}
     commands = "\n".join(plan.commands)
     return to_code(f"{commands}\n\n{json.dumps(described, indent=1, ensure_ascii=False)}".strip())
-
-
-def to_code(text: str) -> str:
-    return f"<pre>{html.escape(text)}</pre>"
-
-
-def fold(summary: str, content: str) -> list[str]:
-    return [f"<details><summary>{html.escape(summary)}</summary>{content}</details>"]
-
-
-def to_table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> str:
-    """Of all columns that any row has."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-
-    def cells(values: Iterable[Any], kind: str) -> str:
-        return "".join(f"<{kind}>{html.escape(to_text(value))}</{kind}>" for value in values)
-
-    head = f"<thead><tr>{cells(columns, 'th')}</tr></thead>"
-    body = "".join(f"<tr>{cells((row.get(column, '-') for column in columns), 'td')}</tr>" for row in rows)
-    named = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{named}{head}<tbody>{body}</tbody></table></div>'
-
-
-def to_text(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def to_figure(figure: "Figure", caption: str) -> str:
-    """A figure within the page, in the page's own colour of ink."""
-    from matplotlib import rc_context
-
-    drawn = io.StringIO()
-    # The browser has letters of its own for those that are unknown here.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "litebert"}), quietly_drawn():
-        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
-    picture = drawn.getvalue()
-    picture = picture[picture.index("<svg") :]
-    for color, ink in INKS.items():
-        picture = picture.replace(color.lower(), ink)
-    return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"

@@ -21,8 +21,9 @@ from litebert.files import write_json_file
 from litebert.studies.layers import Layers
 from litebert.studies.plan import read_plan
 from litebert.studies.study import MEASURES, Study, Variant, is_better
+from litebert.training.intervals import Estimate, estimate
+from litebert.training.metrics import BASELINES, companion_key
 
-CONFIDENCE = 0.95
 ROUNDING = 1e-9
 """Margins below it are those of equal differences."""
 Verdict = Literal["agrees", "disagrees", "tie", "one seed", "no number"]
@@ -72,25 +73,6 @@ def read_result(path: Path) -> Result:
     layers = content.pop("layers", None)
     result = from_dict(Result, content)
     return replace(result, layers=Layers(**layers) if layers else None)
-
-
-class Estimate(NamedTuple):
-    mean: float
-    margin: float | None
-    """Half of the interval; none where there is only one seed."""
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    """The mean, with Student's interval; nothing is said of runs of which one has come to no number."""
-    if not all(map(math.isfinite, values)):
-        return Estimate(math.nan, None)
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return Estimate(mean, None)
-    from scipy.stats import t
-
-    quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
-    return Estimate(mean, quantile * statistics.stdev(values) / math.sqrt(len(values)))
 
 
 def gather(results: Sequence[Result], measure: str) -> dict[str, dict[int, float]]:
@@ -169,16 +151,16 @@ def count_verdicts(variants: Sequence[Variant], compared: Sequence[Comparison]) 
     if not any(variant.paper for variant in variants):
         return "the paper has no figures for these"
     if not compared:
-        return "no two variants that the paper orders have results of one seed yet"
+        return "not enough results yet: no seed has both variants of a pair that the paper orders"
     counts = Counter(comparison.verdict for comparison in compared)
     if counts["one seed"] == len(compared):
-        return "one seed tells no order; with --seeds 3 pairs could be held against the paper's"
+        return "one seed cannot show an order; run again with --seeds 3"
     said = (
-        f"of {len(compared)} that the paper orders, {counts['agrees']} pairs come out in its order, "
-        f"{counts['tie']} are ties, {counts['disagrees']} the other way round"
+        f"{len(compared)} {'pair is' if len(compared) == 1 else 'pairs are'} ordered by the paper: "
+        f"{counts['agrees']} in agreement, {counts['tie']} tied, {counts['disagrees']} reversed"
     )
-    said += f", {counts['one seed']} have only one seed" if counts["one seed"] else ""
-    return said + (f", {counts['no number']} have a run that came to no number" if counts["no number"] else "")
+    said += f", {counts['one seed']} with one seed alone" if counts["one seed"] else ""
+    return said + (f", {counts['no number']} with a run that came to no number" if counts["no number"] else "")
 
 
 def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -229,9 +211,8 @@ def show(measure: str, found: Estimate) -> str:
 
 def find_baselines(measures: Iterable[str], values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """What a shallow model and the majority class have of each pair task, which needs no pre-training."""
-    names = {measure: measure.removesuffix("_accuracy") for measure in measures}
     return {
-        measure: {"shallow baseline": values[f"{name}_shallow"], "majority": values[f"{name}_majority"]}
-        for measure, name in names.items()
-        if f"{name}_shallow" in values
+        measure: {name: values[companion_key(measure, key)] for key, name in BASELINES.items()}
+        for measure in measures
+        if companion_key(measure, "shallow") in values
     }

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from litebert.config import require
+from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.results import find_score
 from litebert.finetuning.run import finetune
 from litebert.models.folder import read_model
@@ -50,6 +51,19 @@ class Job(NamedTuple):
     seed: int
 
 
+class Undertaking(NamedTuple):
+    """A study that is being carried out: all that a job of it needs."""
+
+    study: Study
+    variants: list[Variant]
+    questions: Questions
+    plan: Plan
+    config: StudyConfig
+    out: Path
+    ranks: Ranks
+    tell: Callable[[str], None]
+
+
 def carry_out(
     study: Study,
     base: PretrainConfig,
@@ -67,27 +81,38 @@ def carry_out(
     variants, questions = study.variants(base), Questions(base)
     check_tasks(config)
     tell(f"{study.name}: {study.question}")
+    if base.encoder:
+        tell(f"--encoder {' '.join(base.encoder)} holds for every model of which the study says nothing else")
     plan = settle_plan(study, variants, questions, config, out, ranks, command)
     tell("steps: " + ", ".join(f"{name} {number:,}" for name, number in plan.steps.items()))
-    jobs = list(take_part(list_jobs(variants, base.seed, config.seeds), config.place))
-    found = {(result.variant, result.seed): result for result in read_results(out / study.name)}
-    ranks.agree_on(len(found), "results")  # none writes before all have looked
-    for number, job in enumerate(jobs, start=1):
-        result = found.get((job.variant.name, job.seed))
-        is_known = result is not None and set(config.task_folders) <= set(result.scores)
-        tell(f"{number} of {len(jobs)}: {job.variant.name}, seed {job.seed}{': done before' if is_known else ''}")
-        if is_known:
-            continue
-        run, settings = find_run(job, variants, plan.steps, out)
-        with hold(run, ranks, wait=tell):  # another study may have the same run
-            outcome = pretrain(settings, run, ranks)  # of a run that is done it only writes the model again
-        check_outcome(outcome)
-        done = result.scores if result is not None else {}
-        scores = finetune_all(run, job.seed, config, out, ranks, tell, done)
-        result = result or ask(job, settings, run.relative_to(out), plan, questions, out, study.has_layers)
-        result = replace(result, scores={**result.scores, **scores})
-        ranks.do_first(partial(write_result, out / study.name, result))
+    do_jobs(Undertaking(study, variants, questions, plan, config, out, ranks, tell))
     return read_results(out / study.name)
+
+
+def do_jobs(work: Undertaking) -> None:
+    """Writes a result for each job of this part that has none yet, or none of every task."""
+    folder, config = work.out / work.study.name, work.config
+    jobs = list(take_part(list_jobs(work.variants, work.questions.base.seed, config.seeds), config.place))
+    found = {(result.variant, result.seed): result for result in read_results(folder)}
+    work.ranks.agree_on(len(found), "results")  # none writes before all have looked
+    for number, job in enumerate(jobs, start=1):
+        before = found.get((job.variant.name, job.seed))
+        is_known = before is not None and set(config.task_folders) <= set(before.scores)
+        work.tell(f"{number} of {len(jobs)}: {job.variant.name}, seed {job.seed}{': done before' if is_known else ''}")
+        if not is_known:
+            result = do_job(job, before, work)
+            work.ranks.do_first(partial(write_result, folder, result))
+
+
+def do_job(job: Job, before: Result | None, work: Undertaking) -> Result:
+    """Makes the run, or finds it made, and asks of its model what has not been asked before."""
+    run, settings = find_run(job, work.variants, work.plan.steps, work.out)
+    with hold(run, work.ranks, wait=work.tell):  # another study may have the same run
+        outcome = pretrain(settings, run, work.ranks)  # of a run that is done it only writes the model again
+    check_outcome(outcome)
+    scores = finetune_all(run, job.seed, before.scores if before is not None else {}, work)
+    result = before or make_result(job, settings, run, work)
+    return replace(result, scores={**result.scores, **scores})
 
 
 def check_outcome(outcome: Outcome) -> None:
@@ -142,58 +167,54 @@ def find_run(job: Job, variants: Sequence[Variant], steps: Mapping[str, int], ou
     return (found[0] if found else out / "runs" / f"{slug(variant.name)}-{digest}"), settings
 
 
-def ask(
-    job: Job, settings: PretrainConfig, run: Path, plan: Plan, questions: Questions, out: Path, with_layers: bool
-) -> Result:
-    model = out / run / "model"
+def make_result(job: Job, settings: PretrainConfig, run: Path, work: Undertaking) -> Result:
+    """What a run cost, and what its model says."""
+    model = run / "model"
     encoder = read_model(model).config
-    lines = read_metrics(out / run)
+    lines = read_metrics(run)
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return Result(
         variant=job.variant.name,
         seed=job.seed,
-        plan=plan.name,
-        run=str(run),
+        plan=work.plan.name,
+        run=str(run.relative_to(work.out)),
         steps=lines[-1]["step"],
         parameters=sum(count_parameters(encoder, settings.pairs.num_pair_classes).values()),
         tokens=max(int(line.get("tokens", 0)) for line in lines),
         minutes=max(float(line.get("seconds", 0)) for line in lines) / 60,
         tokens_per_second=statistics.median(speeds) if speeds else 0.0,
-        measures=questions.measure(model, settings.pairs),
-        layers=questions.measure_layers(model) if with_layers else None,
+        measures=work.questions.measure(model, settings.pairs),
+        layers=work.questions.measure_layers(model) if work.study.has_layers else None,
     )
 
 
-def finetune_all(
-    run: Path,
-    seed: int,
-    config: StudyConfig,
-    out: Path,
-    ranks: Ranks,
-    tell: Callable[[str], None],
-    done: Container[str],
-) -> dict[str, float]:
-    """The score of each task that is not done, its best on dev, as a share; by the recipe that suits the model."""
+def finetune_all(run: Path, seed: int, done: Container[str], work: Undertaking) -> dict[str, float]:
+    """The score of each task that is not done, its best on dev, as a share."""
     scores = {}
-    for name, data in config.task_folders.items():
+    for name, data in work.config.task_folders.items():
         if name in done:
             continue
-        init = str((run / "model").resolve())
-        settings = replace(
-            find_finetuning(name, init),
-            data=data,
-            init=init,
-            seed=seed,
-            epochs=config.finetune_epochs,
-            steps=None,
-            warmup_steps=None,
-            train_examples=config.finetune_examples,
-        )
+        settings = choose_finetuning(name, data, run, seed, work.config)
         decisive = {key: value for key, value in settings.fixed.items() if key != "init"}  # which the run's name tells
-        folder = out / "finetuned" / run.name / f"{name}-{identify(decisive)}"
-        with hold(folder, ranks, wait=tell):
-            outcome, found = finetune(settings, folder, ranks)
+        folder = work.out / "finetuned" / run.name / f"{name}-{identify(decisive)}"
+        with hold(folder, work.ranks, wait=work.tell):
+            outcome, found = finetune(settings, folder, work.ranks)
         check_outcome(outcome)
-        if ranks.is_first:  # which alone has scored it
+        if work.ranks.is_first:  # which alone has scored it
             scores[name] = find_score(found) / 100
     return scores
+
+
+def choose_finetuning(task: str, data: str, run: Path, seed: int, config: StudyConfig) -> FinetuneConfig:
+    """The recipe that suits the model, for the epochs and the examples of the study."""
+    init = str((run / "model").resolve())
+    return replace(
+        find_finetuning(task, init),
+        data=data,
+        init=init,
+        seed=seed,
+        epochs=config.finetune_epochs,
+        steps=None,
+        warmup_steps=None,
+        train_examples=config.finetune_examples,
+    )

@@ -9,21 +9,14 @@ from typing import Any, Literal
 from litebert.config import require
 from litebert.presets import find_preset, read_changes
 from litebert.pretraining.config import PretrainConfig
+from litebert.training.metrics import NAMES
 
 Equal = Literal["steps", "minutes"]
 AFTER = "the variant before"
 """Stands for a model folder that is known only when the study is carried out."""
 
-MEASURES = {
-    "masked_token_loss": "masked-token loss",
-    "masked_token_accuracy": "masked tokens",
-    "sop_accuracy": "sentence order",
-    "sop_document_accuracy": "sentence order, ordinary windows",
-    "sop_paragraph_accuracy": "sentence order within paragraphs",
-    "nsp_accuracy": "next sentence",
-    "downstream": "downstream",
-}
-"""What runs are compared by, as people call it. All are shares but the loss."""
+MEASURES = NAMES | {"downstream": "downstream"}
+"""What runs are compared by, as people call it."""
 
 
 def is_better(measure: str, first: float, second: float) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from litebert.config import nearest, require
-from litebert.training.metrics import SO_FAR, Line
+from litebert.training.metrics import BASELINES, NAMES, SO_FAR, Line, companion_key
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 XAxis = Literal["step", "tokens", "minutes"]
@@ -21,7 +21,7 @@ X_AXES: dict[XAxis, tuple[str, float, str]] = {
     "minutes": ("seconds", 60, "minutes"),
 }
 # What an evaluation says beside a score: sop_low and sop_high bound sop_accuracy, sop_shallow needs no model.
-COMPANIONS = ("low", "high", "shallow", "majority")
+COMPANIONS = ("low", "high", *BASELINES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,7 @@ class Panel:
         return 1.0 if self.key.startswith("dev") else 100.0
 
 
-RESULTS = (
-    Panel(key="masked_token_loss", title="masked-token loss (nats)"),
-    Panel(key="masked_token_accuracy", title="masked-token accuracy"),
-    Panel(key="sop_accuracy", title="sentence-order accuracy"),
-    Panel(key="sop_document_accuracy", title="sentence order, ordinary windows"),
-    Panel(key="sop_paragraph_accuracy", title="sentence order within paragraphs"),
-    Panel(key="nsp_accuracy", title="next-sentence accuracy"),
-)
+RESULTS = tuple(Panel(key=key, title=name + " (nats)" * key.endswith("loss")) for key, name in NAMES.items())
 PROGRESS = (
     Panel(key="learning_rate", title="learning rate", is_smoothed=False, from_zero=True),
     Panel(key="gradient_norm", title="gradient norm", is_log=True),
@@ -106,10 +99,6 @@ def find_keys(runs: Iterable[Run], kinds: Sequence[str]) -> list[str]:
 def find_scores(keys: Sequence[str]) -> list[str]:
     beside = {companion_key(key, companion) for key in keys for companion in COMPANIONS}
     return [key for key in keys if key not in beside and key not in SO_FAR]
-
-
-def companion_key(key: str, companion: str) -> str:
-    return f"{key.removesuffix('_accuracy')}_{companion}"
 
 
 def is_number(value: object) -> bool:

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, cast
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
@@ -15,47 +13,9 @@ from litebert.config import require
 from litebert.models.heads import MaskedTokenHead, Model
 from litebert.training.losses import masked_token_loss
 
-Question = Literal["sop", "nsp"]
+PairQuestion = Literal["sop", "nsp"]
 # The classes of a three-way pair head (0 in order, 1 swapped, 2 random) that each question is about.
-QUESTION_CLASSES: dict[Question, tuple[int, int]] = {"sop": (0, 1), "nsp": (0, 2)}
-TAIL = 0.025
-"""What a 95 % interval leaves out at either side."""
-
-
-class Interval(NamedTuple):
-    """A measured share, and between which bounds it would be found on other documents, 19 times of 20."""
-
-    value: float
-    low: float
-    high: float
-
-
-def interval_by_document(correct_B: ArrayLike, documents_B: ArrayLike) -> Interval:
-    """The share that is correct. Windows of one document go together: documents are what is counted, not windows.
-
-    One document says nothing of others, so its interval is everything.
-    """
-    from scipy.special import stdtrit  # slow to import
-
-    correct_B, (_, documents_B) = np.asarray(correct_B, float), np.unique(np.asarray(documents_B), return_inverse=True)
-    require(
-        len(correct_B) == len(documents_B),
-        f"there are {len(correct_B)} answers and the documents of {len(documents_B)}; give each answer its document",
-    )
-    num_documents = int(documents_B.max(initial=-1)) + 1
-    value = float(correct_B.mean()) if len(correct_B) else float("nan")
-    if num_documents < 2:
-        return Interval(value, 0.0, 1.0)
-    if value in (0.0, 1.0):
-        # Without any spread the formula below would claim certainty. If each document is all right or all wrong, as
-        # many of them are an exact binomial experiment, with this bound.
-        margin = 1 - TAIL ** (1 / num_documents)
-    else:
-        residuals = np.bincount(documents_B, correct_B - value)
-        variance = num_documents / (num_documents - 1) * np.square(residuals).sum() / len(correct_B) ** 2
-        # Student's quantile, not the normal one: held-out documents can be as few as a handful of novels.
-        margin = float(stdtrit(num_documents - 1, 1 - TAIL) * np.sqrt(variance))
-    return Interval(value, max(0.0, value - margin), min(1.0, value + margin))
+QUESTION_CLASSES: dict[PairQuestion, tuple[int, int]] = {"sop": (0, 1), "nsp": (0, 2)}
 
 
 class Measured(NamedTuple):
@@ -141,61 +101,9 @@ def answer(model: Model, batch: Batch, keep_pooled: bool) -> Answers:
     )
 
 
-def restrict_logits(logits_BC: Tensor, question: Question) -> Tensor:
+def restrict_logits(logits_BC: Tensor, question: PairQuestion) -> Tensor:
     """What a pair head says when it is asked one question only: in order or not.
 
     A three-way head is not asked of its third class. A head of two classes has but one answer, whatever the question.
     """
     return logits_BC[:, QUESTION_CLASSES[question]] if logits_BC.shape[1] == 3 else logits_BC
-
-
-class Probe(NamedTuple):
-    """A logistic regression: what can be read off frozen features by a plane."""
-
-    classes_C: Tensor
-    """The label of each class."""
-    mean_D: Tensor
-    scale_D: Tensor
-    weight_DC: Tensor
-    bias_C: Tensor
-
-    def score(self, features_BD: Tensor) -> Tensor:
-        return (features_BD.double() - self.mean_D) / self.scale_D @ self.weight_DC + self.bias_C
-
-    def predict(self, features_BD: Tensor) -> Tensor:
-        """The label of each row."""
-        return self.classes_C[self.score(features_BD).argmax(dim=1)]
-
-
-# A probe may be fitted to what was made without gradients, and by a caller who wants none.
-@torch.inference_mode(False)
-@torch.enable_grad()
-def fit_probe(features_BD: Tensor, labels_B: Tensor, *, l2: float = 1.0, max_steps: int = 1000) -> Probe:
-    """The multinomial logistic regression of labels on standardised features. Nothing in it is random.
-
-    Minimises the summed cross-entropy plus half of `l2` times the squared weights; rows without a label are left out.
-    """
-    labelled_B = labels_B != NO_LABEL
-    require(labelled_B.any(), "no row has a label; a probe needs some to be fitted to")
-    features_BD = features_BD.double()[labelled_B]
-    classes_C, targets_B = torch.unique(labels_B[labelled_B], return_inverse=True)
-    mean_D, spread_D = features_BD.mean(dim=0), features_BD.std(dim=0, correction=0)
-    # What varies by no more than rounding is constant: divided by its spread it would be noise as large as a feature.
-    scale_D = torch.where(spread_D > 1e-6 * mean_D.abs(), spread_D, 1.0)
-    weight_DC = features_BD.new_zeros(features_BD.shape[1], len(classes_C), requires_grad=True)
-    bias_C = features_BD.new_zeros(len(classes_C), requires_grad=True)
-    probe = Probe(classes_C, mean_D, scale_D, weight_DC, bias_C)
-    optimizer = torch.optim.LBFGS(
-        [weight_DC, bias_C], max_iter=max_steps, tolerance_grad=1e-8, tolerance_change=1e-14,
-        line_search_fn="strong_wolfe",
-    )  # fmt: skip
-
-    def closure() -> float:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(probe.score(features_BD), targets_B)
-        loss = loss + l2 / 2 / len(targets_B) * weight_DC.square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss.item()
-
-    optimizer.step(closure)  # type: ignore[no-untyped-call]
-    return probe._replace(weight_DC=weight_DC.detach(), bias_C=bias_C.detach())

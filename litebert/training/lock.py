@@ -67,7 +67,11 @@ class Lock:
             if not self.is_busy and error.errno not in UNSUPPORTED:
                 raise
             if not self.is_busy:
-                logger.warning("%s: no locks here; see that nothing else trains it", self.path.parent)
+                logger.warning(
+                    "this file system has no locks, so nothing keeps a second program out; make sure that only one "
+                    "trains %s",
+                    self.path.parent,
+                )
             return None
         if not self.is_current(descriptor):  # who had it has just taken the file away; there may be another
             os.close(descriptor)

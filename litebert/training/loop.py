@@ -46,11 +46,7 @@ NUM_EVALUATIONS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """How steps are taken, watched and saved.
-
-    What is learned depends on `precision` and `guard_factor` alone, and with dropout, which is drawn for each piece of
-    a batch, on `micro_sequences`.
-    """
+    """How steps are taken, watched and saved."""
 
     micro_sequences: int | None = None
     """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
@@ -81,6 +77,15 @@ class LoopConfig:
         require(self.save_every >= 0, f"save_every is {self.save_every}; it must be at least 0")
         require((self.evaluate_every or 0) >= 0, f"evaluate_every is {self.evaluate_every}; it must be at least 0")
         require(self.save_minutes > 0, f"save_minutes is {self.save_minutes}; it must be positive")
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What must be the same when a run is gone on with, as what is learned depends on it.
+
+        With dropout, which is drawn for each piece of a batch, it depends on `micro_sequences` too. That may change all
+        the same: a run must be able to go on where there is less memory, and other draws of dropout are as good.
+        """
+        return {name: getattr(self, name) for name in ("precision", "guard_factor")}
 
     def evaluation_interval(self, steps: int) -> int:
         """Steps between the evaluations of a run of so many; all of them, where it is evaluated at its end alone."""

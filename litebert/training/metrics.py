@@ -17,8 +17,24 @@ FILE = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 SO_FAR = ("tokens", "sequences", "seconds")
 """What every line tells of the run up to it."""
+NAMES = {
+    "masked_token_loss": "masked-token loss",
+    "masked_token_accuracy": "masked tokens",
+    "sop_accuracy": "sentence order",
+    "sop_document_accuracy": "sentence order in ordinary windows",
+    "sop_paragraph_accuracy": "sentence order within paragraphs",
+    "nsp_accuracy": "next sentence",
+}
+"""What is measured of held-out documents, as people read it. All are shares but the loss."""
+BASELINES = {"shallow": "shallow baseline", "majority": "majority"}
+"""What stands beside the accuracy of a question of pairs, and needs no pre-training."""
 
 Line = dict[str, Any]
+
+
+def companion_key(key: str, companion: str) -> str:
+    """Where it is written what stands beside an accuracy: its interval and its baselines."""
+    return f"{key.removesuffix('_accuracy')}_{companion}"
 
 
 class MetricsWriter:

@@ -1,5 +1,6 @@
 """Which rule moves the weights."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,10 +44,12 @@ class OptimizerConfig:
         check_fields(self)
         for name in ("beta1", "beta2"):
             require(0 <= getattr(self, name) < 1, f"{name} is {getattr(self, name)}; it must be in [0, 1)")
-        require(self.epsilon > 0, f"epsilon is {self.epsilon}; it must be positive")
-        require(self.weight_decay >= 0, f"weight_decay is {self.weight_decay}; it must be at least 0")
+        for name in ("epsilon", "pooler_rate"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, f"{name} is {value}; it must be positive and finite")
+        decay = self.weight_decay
+        require(0 <= decay < math.inf, f"weight_decay is {decay}; it must be at least 0 and finite")
         require(self.clip_norm > 0, f"clip_norm is {self.clip_norm}; it must be positive")
-        require(self.pooler_rate > 0, f"pooler_rate is {self.pooler_rate}; it must be positive")
         require(0 < self.layer_decay <= 1, f"layer_decay is {self.layer_decay}; it must be above 0 and at most 1")
 
 

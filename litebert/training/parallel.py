@@ -70,6 +70,13 @@ class Ranks:
             f"the ranks have found {what} from {lowest} to {highest}; all must see the same run folder",
         )
 
+    def agree_whether(self, is_seen: bool, what: object) -> None:
+        """Refuses to go on where only some of the ranks see a file."""
+        require(
+            self.add_up([float(is_seen)])[0] in (0, self.num_ranks),
+            f"some processes see {what} and others do not; put the run folder on a disk that all machines share",
+        )
+
     def find_highest(self, number: int) -> int:
         if self.num_ranks == 1:
             return number
@@ -88,7 +95,7 @@ class Ranks:
         failed = self.add_up([float(error is not None)])[0]
         if error is not None:
             raise error
-        require(not failed, "the first rank cannot go on, and says why")
+        require(not failed, "stopped, because rank 0 met an error; its message says which")
 
 
 def find_device(number: int = 0) -> torch.device:

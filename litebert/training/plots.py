@@ -20,6 +20,7 @@ from litebert.training.curves import (
     read_points,
 )
 from litebert.training.drawing import GREY, GRID, INK, choose_colors, make_figure
+from litebert.training.metrics import BASELINES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,11 +90,11 @@ def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
     if len(low.xs) and np.array_equal(low.xs, high.xs):
         axes.fill_between(low.xs, low.ys, high.ys, color=color, alpha=0.15, linewidth=0)
         used.add("interval")
-    for name, style in (("shallow", "shallow baseline"), ("majority", "chance")):
-        if len(curve.companions[name].xs):
-            # Chance is the same for every run that is held against the same pairs.
-            axes.plot(*curve.companions[name], color=GREY if name == "majority" else color, **STYLES[style])
-            used.add(style)
+    for key, name in BASELINES.items():
+        if len(curve.companions[key].xs):
+            # The majority is the same for every run that is held against the same pairs.
+            axes.plot(*curve.companions[key], color=GREY if key == "majority" else color, **STYLES[name])
+            used.add(name)
     return used
 
 
@@ -107,8 +108,8 @@ STYLES: dict[str, dict[str, Any]] = {
         "markeredgewidth": 0.6,
     },
     "interval": {"linewidth": 7, "alpha": 0.3},
-    "shallow baseline": {"linewidth": 1.2, "linestyle": (0, (4, 2))},
-    "chance": {"linewidth": 1.2, "linestyle": ":"},
+    BASELINES["shallow"]: {"linewidth": 1.2, "linestyle": (0, (4, 2))},
+    BASELINES["majority"]: {"linewidth": 1.2, "linestyle": ":"},
 }
 
 

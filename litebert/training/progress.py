@@ -11,18 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from litebert.training.loop import Watcher
-from litebert.training.metrics import SO_FAR, MetricsWriter
+from litebert.training.metrics import BASELINES, NAMES, SO_FAR, MetricsWriter, companion_key
 
 QUIET_SECONDS = 30
 """How often training says something where there is no terminal."""
-
-QUESTIONS = {
-    "sop": "sentence order",
-    "sop_document": "in ordinary windows",
-    "sop_paragraph": "within paragraphs",
-    "nsp": "next sentence",
-}
-"""What held-out pairs are asked, in words; sentence order also in windows of the other kind."""
 
 Work = Callable[[int], float]
 """How much work the first so many steps of a run are, in any unit."""
@@ -134,18 +126,21 @@ def describe_step(values: dict[str, Any]) -> str:
 
 
 def describe(kind: str, values: dict[str, Any]) -> str:
-    """An evaluation, each share of pairs with its 95 % interval and what counting words tells; or an event."""
+    """An evaluation, each share of pairs with its 95 % interval and the shallow baseline's; or an event."""
     if kind == "event":
         return values["message"]
     if "masked_token_loss" not in values:
         return ", ".join(
             f"{name.replace('_', ' ')} {value:.2f}" for name, value in values.items() if name not in SO_FAR
         )
-    said = [f"held out: loss {values['masked_token_loss']:.3f}", f"masked tokens {values['masked_token_accuracy']:.1%}"]
-    baseline = "counting words "  # named once, of the first
-    for name, question in QUESTIONS.items():
-        if f"{name}_accuracy" in values:
-            share, low, high, shallow = (values[f"{name}_{what}"] for what in ("accuracy", "low", "high", "shallow"))
-            said.append(f"{question} {share:.1%} [{100 * low:.0f} to {100 * high:.0f}] ({baseline}{shallow:.0%})")
-            baseline = ""
+    said = [f"held out: loss {values['masked_token_loss']:.3f}"]
+    baseline = f"{BASELINES['shallow']} "  # named once, of the first
+    for key, name in NAMES.items():
+        if key.endswith("accuracy") and key in values:
+            share = f"{name} {values[key]:.1%}"
+            if companion_key(key, "shallow") in values:
+                low, high, shallow = (values[companion_key(key, what)] for what in ("low", "high", "shallow"))
+                share += f" [{100 * low:.0f} to {100 * high:.0f}] ({baseline}{shallow:.0%})"
+                baseline = ""
+            said.append(share)
     return ", ".join(said)

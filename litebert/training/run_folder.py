@@ -26,7 +26,7 @@ def read_begun(run: Path, kind: type[Config], mark: str, ranks: Ranks) -> Config
     """The config of the run that has begun there, of a kind that is known by a mark; nothing where none has."""
     stored = run / "config.json"
     has_begun = stored.exists()
-    ranks.agree_on(int(has_begun), "a config.json, 0 or 1,")  # none writes before all have looked
+    ranks.agree_whether(has_begun, stored)  # none writes before all have looked
     require_place(run, "--run", "run")
     found = [name for name in ("checkpoints", "model", "scores.json") if (run / name).exists()]
     require(

@@ -70,6 +70,20 @@ def test_stages_begin_at_steps_of_the_planned_run(capsys: Printed) -> None:
     assert first["first_step"] == 0 and second["first_step"] == pytest.approx(0.6 * planned["run"]["steps"], abs=1)
 
 
+def test_stages_that_have_no_step_in_a_short_run_are_left_out(capsys: Printed) -> None:
+    arguments = ("--preset", "albert-xxlarge", "--depths", "3", "6@0.25", "12@0.5", "--kind", "t4")
+    planned = plan(capsys, *arguments, "--minutes", "0.5")
+    (stage,) = planned["stages"]
+    assert planned["run"]["steps"] == 1
+    assert (stage["first_step"], stage["num_layers"], stage["share"]) == (0, 12, 1)
+    assert planned["run"]["flops"] == stage["flops"]
+    longer = plan(capsys, *arguments, "--minutes", "10000")
+    ends = [(stage["first_step"], stage["end_step"]) for stage in longer["stages"]]
+    steps = longer["run"]["steps"]
+    assert ends == [(0, -(-steps // 4)), (-(-steps // 4), -(-steps // 2)), (-(-steps // 2), steps)]
+    assert 60 * longer["run"]["hours"] == pytest.approx(10000, rel=0.02)
+
+
 def test_a_device_has_no_more_sequences_at_once_than_its_share(capsys: Printed) -> None:
     planned = plan(capsys, *CLUSTER, "--micro-sequences", "4096")
     assert planned["memory"]["micro_sequences"] == 4096 // 64
@@ -100,7 +114,7 @@ def test_a_step_takes_as_long_as_the_batches_that_were_timed(
 def test_impossible_plans_are_refused_in_a_sentence(capsys: Printed, tmp_path: Path) -> None:
     assert "'a1000'" in refuse(capsys, "plan", "--kind", "a1000")
     assert "devices is 0" in refuse(capsys, "plan", "--devices", "0")
-    assert "make it a multiple" in refuse(capsys, "plan", "--kind", "h100", "--devices", "3")
+    assert "make num_sequences a multiple of 3" in refuse(capsys, "plan", "--kind", "h100", "--devices", "3")
     assert "bf16" in refuse(capsys, "plan", "--kind", "t4", "--precision", "bf16")
     assert "price is -1" in refuse(capsys, "plan", "--kind", "t4", "--price", "-1")
     assert "price is inf" in refuse(capsys, "plan", "--kind", "t4", "--price", "inf")

@@ -30,7 +30,7 @@ def test_the_list_says_what_each_study_asks(capsys: Printed) -> None:
 def test_a_study_prints_its_table_and_what_comes_next(capsys: Printed, corpus: Path, tmp_path: Path) -> None:
     arguments = ["study", "dropout", "--corpus", corpus, "--out", tmp_path / "out", *SMALL]
     said = run(capsys, *arguments)
-    assert "without dropout" in said and "paper: downstream" in said and "one seed tells no order" in said
+    assert "without dropout" in said and "paper: downstream" in said and "one seed cannot show an order" in said
     assert f"next: litebert report {tmp_path}/out/dropout" in said
     content = json.loads(run(capsys, *arguments, "--json"))
     assert len(content["results"]) == 2

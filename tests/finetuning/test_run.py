@@ -490,6 +490,8 @@ class Lone(Ranks):
 
     def agree_on(self, number: int, what: str) -> None: ...
 
+    def agree_whether(self, is_seen: bool, what: object) -> None: ...
+
 
 def test_labels_with_the_names_of_placeholders_keep_them(tmp_path: Path, start: Path) -> None:
     data = write_data("label", tmp_path / "data")

@@ -21,17 +21,17 @@ CONFIG = PretrainConfig(corpus="somewhere", num_sequences=256)
 
 
 def test_what_is_not_given_follows_from_the_paper() -> None:
-    schedule = make_schedule(CONFIG, None)
+    schedule = make_schedule(CONFIG)
     assert (schedule.steps, schedule.learning_rate, schedule.warmup_steps) == (2_000_000, 0.00176 / 4, 3125)
 
 
 def test_what_is_given_stays() -> None:
-    schedule = make_schedule(replace(CONFIG, learning_rate=0.5, warmup_steps=7), 100)
+    schedule = make_schedule(replace(CONFIG, steps=100, learning_rate=0.5, warmup_steps=7))
     assert (schedule.steps, schedule.learning_rate, schedule.warmup_steps) == (100, 0.5, 7)
 
 
 def test_a_settled_config_is_read_back_from_json_as_it_was() -> None:
-    config = settle(replace(CONFIG, depths=("3", "12@0.5")), make_schedule(CONFIG, None))
+    config = settle(replace(CONFIG, depths=("3", "12@0.5")), make_schedule(CONFIG))
     stored = asdict(config)
     stored["depths"] = list(stored["depths"])  # as JSON has it
     assert from_dict(PretrainConfig, stored) == config
@@ -40,12 +40,19 @@ def test_a_settled_config_is_read_back_from_json_as_it_was() -> None:
 def test_stages_keep_the_tokens_of_a_step_and_count_sequences_through() -> None:
     config = replace(CONFIG, depths=("3", "12@0.5"), lengths=("128", "512@0.25"))
     stages = plan_stages(config, 12, 1000)
-    assert [(s.first_step, s.length, s.num_sequences, s.num_layers) for s in stages] == [
-        (0, 128, 1024, 3),
-        (250, 512, 256, 3),
-        (500, 512, 256, 12),
+    assert [(s.first_step, s.end_step, s.length, s.num_sequences, s.num_layers) for s in stages] == [
+        (0, 250, 128, 1024, 3),
+        (250, 500, 512, 256, 3),
+        (500, 1000, 512, 256, 12),
     ]
     assert [stage.first_sequence for stage in stages] == [0, 256_000, 256_000 + 250 * 256]
+
+
+def test_of_the_loop_only_what_it_calls_fixed_must_stay() -> None:
+    changed = {"precision": "bf16", "guard_factor": 9.0, "micro_sequences": 4, "keep": 9, "log_every": 7}
+    for name, value in changed.items():
+        loop = LoopConfig(**{name: value})  # type: ignore[arg-type]
+        assert (replace(CONFIG, loop=loop).fixed == CONFIG.fixed) == (name not in LoopConfig().fixed), name
 
 
 @pytest.mark.parametrize("sharing", ["all", "0,0,0,0"])
@@ -98,7 +105,7 @@ def test_a_change_that_makes_no_sense_is_refused(change: str, said: str) -> None
 
 
 def test_a_run_goes_on_only_under_the_same_config() -> None:
-    stored = settle(CONFIG, make_schedule(CONFIG, None))
+    stored = settle(CONFIG, make_schedule(CONFIG))
     agree_with(CONFIG, stored, "run")
     agree_with(replace(CONFIG, loop=LoopConfig(log_every=7, keep=9)), stored, "run")
     with pytest.raises(UserError, match="run is a run with another config .seed 0 -> 1.; give the same"):
@@ -119,7 +126,7 @@ def test_a_path_with_a_slash_behind_it_is_the_same_path() -> None:
 
 def test_the_same_minutes_mean_the_steps_that_were_found_for_them() -> None:
     asked = replace(CONFIG, minutes=45.0)
-    stored = settle(asked, make_schedule(asked, 1234))
+    stored = settle(asked, make_schedule(replace(asked, steps=1234)))
     agree_with(asked, stored, "run")
     with pytest.raises(UserError, match="minutes 45.0 -> 50.0"):
         agree_with(replace(CONFIG, minutes=50.0), stored, "run")
@@ -133,6 +140,10 @@ def test_the_same_minutes_mean_the_steps_that_were_found_for_them() -> None:
         ({"evaluation_sequences": 1 << 40}, "evaluation_sequences is .*; it must be from 0 to 1,048,576"),
         ({"minutes": -1.0}, "minutes is -1.0"),
         ({"steps": 0}, "steps is 0"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0; it must be positive"),
+        ({"warmup_steps": -3}, "warmup_steps is -3; it must be at least 0"),
+        ({"steps": 9, "warmup_steps": 10}, "warmup_steps is 10; it must be between 0 and steps, 9"),
+        ({"power": 0.0}, "power is 0.0; it must be positive"),
         ({"seed": -1}, "seed is -1"),
         ({"evaluation_sequences": -1}, "evaluation_sequences is -1"),
         ({"mix": ("a=1",)}, "give one of the two"),

@@ -20,7 +20,7 @@ from litebert.models.folder import read_model, write_model
 from litebert.models.heads import HeadConfig, Model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.held_out import HeldOut
-from litebert.pretraining.preparation import make_model, prepare
+from litebert.pretraining.preparation import describe_run, make_model, prepare
 from litebert.pretraining.run import carry_out, pretrain
 from litebert.training.loop import LoopConfig
 from litebert.training.metrics import read_metrics
@@ -122,9 +122,27 @@ def test_a_run_is_not_gone_on_with_under_another_config_or_corpus(config: Pretra
         pretrain(replace(config, learning_rate=0.1), run, Ranks())
     shutil.rmtree(folder)
     write_text_corpus(folder, seed=1)
-    with pytest.raises(UserError, match="the corpora of .* have changed since it began"):
+    with pytest.raises(UserError, match="corpus has been built anew since .*run began; restore what was there"):
         pretrain(config, run, Ranks())
     assert model_bytes(run) == before
+
+
+def test_a_run_of_an_earlier_version_is_gone_on_with(config: PretrainConfig, tmp_path: Path) -> None:
+    """Which wrote corpora as they are mixed."""
+    pretrain(replace(config, evaluation_sequences=0), tmp_path, Ranks())
+    data = json.loads((tmp_path / "data.json").read_text())
+    (corpus,) = data["corpora"]
+    assert (corpus["path"], corpus.pop("weight")) == (config.corpus, 1.0)
+    corpus["path"] += "=1"
+    (tmp_path / "data.json").write_text(json.dumps(data))
+    assert prepare(replace(config, evaluation_sequences=0), tmp_path, Ranks()).config.steps == 12
+
+
+def test_a_run_names_its_corpora_and_weights_only_of_a_mixture(config: PretrainConfig, tmp_path: Path) -> None:
+    assert describe_run(prepare(config, tmp_path, Ranks()))["corpus"].endswith(f" documents in {config.corpus}")
+    mixed = replace(config, corpus=None, mix=(f"{config.corpus}=0.5", f"{config.corpus}=0.25"))
+    said = describe_run(prepare(mixed, tmp_path, Ranks()))["corpus"]
+    assert said.endswith(f"{config.corpus}=0.5, {config.corpus}=0.25")
 
 
 def test_the_depth_grows_with_the_run_and_is_told(config: PretrainConfig, tmp_path: Path) -> None:
@@ -162,7 +180,9 @@ def test_lines_of_one_sentence_have_no_pairs_within_paragraphs(
 ) -> None:
     documents = ["\n".join(f"{WORDS[(d + n) % 14]} {WORDS[d % 14]}." for n in range(9)) for d in range(60)]
     corpus = str(build_text_corpus(tmp_path / "lines", "\n\n".join(documents)))
-    with pytest.raises(UserError, match="has two sentences in 0.0% of its paragraphs' windows: .* --windows document"):
+    with pytest.raises(
+        UserError, match="only 0.0 % of the sequences cut from .* have two sentences: .* --windows document"
+    ):
         prepare(replace(config, corpus=corpus), tmp_path / "run", Ranks())
     prepare(replace(config, corpus=corpus, pairs=PairConfig(length=32)), tmp_path / "run", Ranks())
     assert "little is learned" not in caplog.text
@@ -290,6 +310,7 @@ def test_batches_grow_in_stages(config: PretrainConfig, tmp_path: Path) -> None:
     assert [next(batches).num_sequences for _ in range(12)] == [2] * 6 + [8] * 6
     said = [prepared.training.begin_step(prepared.training.model, step) for step in range(12)]
     assert said == [None] * 6 + ["from 64 to 256 tokens a step"] + [None] * 5
+    assert next(prepared.training.batches(12)).num_sequences == 8, "whoever times steps may go on"
     resumed = prepared.training.batches(7)
     expected = prepared.training.batches(0)
     assert next(resumed).token_ids_T.tolist() == [next(expected) for _ in range(8)][-1].token_ids_T.tolist()

@@ -6,7 +6,7 @@ from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
 from litebert.presets import change_encoder, find_preset
 from litebert.pretraining.config import PretrainConfig, check_encoder
-from litebert.recipes import find_study
+from litebert.recipes import find_study_settings
 from litebert.studies.catalogue import STUDIES
 from litebert.studies.study import MEASURES
 from litebert.training.costs import count_parameters
@@ -31,7 +31,7 @@ def millions(config: EncoderConfig) -> float:
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("preset", ["albert-nano", "albert-base"])
 def test_every_variant_of_every_study_can_be_run(name: str, preset: str) -> None:
-    base = replace(find_study(preset), mix=MIXED.mix)
+    base = replace(find_study_settings(preset), mix=MIXED.mix)
     variants = STUDIES[name].variants(base)
     names = [variant.name for variant in variants]
     assert len(set(names)) == len(names) > 1
@@ -129,7 +129,9 @@ def test_sizes_are_the_study_s_own() -> None:
         STUDIES["sizes"].variants(replace(MIXED, encoder=("num_layers=2", "sharing=none")))
     shallow = STUDIES["sizes"].variants(replace(MIXED, encoder=("num_layers=2",)))
     assert {variant.settings.encoder for variant in shallow} == {("num_layers=2",)}
-    with pytest.raises(UserError, match="the preset is bert-nano; the study has models of its own"):
+    with pytest.raises(
+        UserError, match="--preset is bert-nano; this study compares fixed pairs of sizes: choose albert-base,"
+    ):
         STUDIES["sizes"].variants(replace(MIXED, preset="bert-nano"))
     assert list(encoders("sizes", "albert-micro")) == ["albert-micro", "bert-micro", "albert-mini", "bert-mini"]
     assert {encoder.hidden_dropout for encoder in encoders("sizes").values()} == {0.1}

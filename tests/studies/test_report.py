@@ -61,6 +61,24 @@ def test_plain_runs_are_on_it_too(done: Path) -> None:
     assert all(run.name in text for run in runs)
 
 
+def write_run(folder: Path, **measured: float) -> Path:
+    folder.mkdir()
+    for name in ("config", "environment"):
+        write_json(folder / f"{name}.json", {})
+    (folder / "metrics.jsonl").write_text(json.dumps({"kind": "evaluation", "step": 9, **measured}) + "\n")
+    return folder
+
+
+def test_baselines_are_those_of_all_runs_or_named_by_run(tmp_path: Path) -> None:
+    values = {"masked_token_loss": 5.0, "sop_accuracy": 0.6, "sop_shallow": 0.7, "sop_majority": 0.5}
+    same = [write_run(tmp_path / name, **values) for name in ("first", "second")]
+    assert "sentence order: shallow baseline 70.0 %, majority 50.0 %." in check(make_report(same, "title"))
+    other = write_run(tmp_path / "third", **values | {"sop_shallow": 0.8})
+    text = check(make_report([*same, other], "title"))
+    assert "sentence order of first, second: shallow baseline 70.0 %" in text
+    assert "sentence order of third: shallow baseline 80.0 %" in text
+
+
 def test_layers_of_plain_runs_are_measured_where_their_corpus_is(done: Path, tmp_path: Path) -> None:
     run = shutil.copytree(sorted((done / "runs").iterdir())[0], tmp_path / "run")
     assert LAYERS_CAPTION in make_report([run], "title")

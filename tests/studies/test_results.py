@@ -12,7 +12,6 @@ from litebert.studies.results import (
     Result,
     compare_with_paper,
     count_verdicts,
-    estimate,
     find_baselines,
     judge,
     pair_difference,
@@ -21,6 +20,7 @@ from litebert.studies.results import (
     write_result,
 )
 from litebert.studies.study import Study, Variant
+from litebert.training.intervals import estimate
 
 SETTINGS = PretrainConfig()
 
@@ -43,12 +43,6 @@ def make(variant: str, seed: int, loss: float, **more: object) -> Result:
         "measures": {"masked_token_loss": loss, "sop_accuracy": 0.6, "sop_shallow": 0.7, "sop_majority": 0.5},
     }  # fmt: skip
     return Result(**(content | more))  # type: ignore[arg-type]
-
-
-def test_a_mean_has_student_s_interval() -> None:
-    found = estimate([1.0, 2.0, 3.0])
-    assert found.mean == 2 and found.margin == pytest.approx(4.3027 * 1 / 3**0.5, rel=1e-4)
-    assert estimate([5.0]).margin is None
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
@@ -123,10 +117,10 @@ def test_verdicts_are_counted_in_words() -> None:
         return count_verdicts(vary(SETTINGS), compare_with_paper(STUDY, vary(SETTINGS), results))
 
     one = [make("first", 0, 5.0), make("second", 0, 4.0)]
-    assert "one seed tells no order" in count(one)
+    assert "one seed cannot show an order" in count(one)
     both = [*one, make("first", 1, 5.15), make("second", 1, 4.1)]
-    assert "of 1 that the paper orders, 1 pairs come out in its order, 0 are ties, 0" in count(both)
-    assert count([]) == "no two variants that the paper orders have results of one seed yet"
+    assert count(both) == "1 pair is ordered by the paper: 1 in agreement, 0 tied, 0 reversed"
+    assert count([]) == "not enough results yet: no seed has both variants of a pair that the paper orders"
     assert count_verdicts([Variant(name="third", settings=SETTINGS)], []) == "the paper has no figures for these"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from litebert.config import UserError
+from litebert.corpus.pairs import PairConfig
 from litebert.models.folder import read_model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.pace import Pace
@@ -25,6 +26,7 @@ from litebert.training import lock
 from litebert.training.lock import hold
 from litebert.training.loop import Outcome
 from litebert.training.parallel import Ranks
+from tests.corpus.made import write_text_corpus
 from tests.finetuning.made import make_labels
 
 
@@ -111,6 +113,7 @@ def test_deeper_models_begin_with_the_shallower_one(
     [
         ({"learning_rate": 1e-3}, {}, "learning_rate 0.003 -> 0.001"),
         ({"evaluation_sequences": 50}, {}, "evaluation_sequences 40 -> 50"),
+        ({"pairs": PairConfig(length=16, windows="paragraph")}, {}, r"another config \(pairs.length 32 -> 16\);"),
         ({}, {"finetune_epochs": 9.0}, "finetune_epochs 3.0 -> 9.0"),
         ({}, {"finetune_examples": 9}, "finetune_examples None -> 9"),
     ],
@@ -119,17 +122,42 @@ def test_other_settings_are_refused_and_change_nothing(
     done: Path, base: PretrainConfig, changes: dict, how: dict, said: str
 ) -> None:
     before = (done / "layers" / "plan.json").read_text()
-    with pytest.raises(UserError, match=f"is a study with another config .*{said}.*or a new --out"):
+    with pytest.raises(UserError, match=f"is a study with .*{said}.*or a new --out"):
         carry_out(STUDIES["layers"], replace(base, **changes), StudyConfig(**how), done, Ranks())
     assert (done / "layers" / "plan.json").read_text() == before
 
 
-def test_a_corpus_that_was_built_anew_is_not_gone_on_with(
-    done: Path, base: PretrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_corpus_that_was_built_anew_is_not_gone_on_with(base: PretrainConfig, tmp_path: Path) -> None:
+    folder = shutil.copytree(str(base.corpus), tmp_path / "corpus")
+    here = replace(base, corpus=str(folder), steps=1)
+    carry_out(STUDIES["dropout"], here, StudyConfig(), tmp_path / "out", Ranks())
+    shutil.rmtree(folder)
+    write_text_corpus(folder, seed=1)
+    with pytest.raises(UserError) as error:
+        carry_out(STUDIES["dropout"], here, StudyConfig(), tmp_path / "out", Ranks())
+    assert str(error.value) == (
+        f"{folder} has been built anew since {tmp_path}/out/dropout began; restore what was there, or start a new --out"
+    )
+
+
+def test_a_slash_behind_the_corpus_makes_no_other_study_of_it(
+    done: Path, base: PretrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_module, "describe_data", lambda *_: {"corpora": "others"})
-    with pytest.raises(UserError, match="another config .data "):
-        carry_out(STUDIES["layers"], base, StudyConfig(), done, Ranks())
+    made = count_runs(monkeypatch)
+    carry_out(STUDIES["layers"], replace(base, corpus=f"{base.corpus}/"), StudyConfig(seeds=2), done, Ranks())
+    assert made == []
+
+
+def test_a_study_of_an_earlier_version_is_gone_on_with(done: Path, base: PretrainConfig, tmp_path: Path) -> None:
+    """Which wrote corpora as they are mixed."""
+    shutil.copytree(done, tmp_path / "out")
+    plan = json.loads((tmp_path / "out" / "layers" / "plan.json").read_text())
+    (corpus,) = plan["settings"]["data"]["corpora"]
+    corpus["path"] = f"{corpus['path']}={corpus.pop('weight'):g}"
+    (tmp_path / "out" / "layers" / "plan.json").write_text(json.dumps(plan))
+    questions, study = Questions(base), STUDIES["layers"]
+    settled = settle_plan(study, study.variants(base), questions, StudyConfig(), tmp_path / "out", Ranks(), "")
+    assert settled.settings == plan["settings"]
 
 
 def test_a_model_that_was_written_half_way_is_not_taken_for_the_last(base: PretrainConfig, tmp_path: Path) -> None:
@@ -174,12 +202,16 @@ def test_models_are_fine_tuned_where_tasks_are_named(done: Path, base: PretrainC
         (folder,) = (tmp_path / "out" / "finetuned" / run).glob("rte-*")
         written = json.loads((folder / "scores.json").read_text())
         assert score == written["dev"]["accuracy"] / 100
+    again = StudyConfig(tasks=tuple(f"{task}/" for task in config.tasks))
+    assert carry_out(study, base, again, tmp_path / "out", Ranks()) == results
     moved = (tmp_path / "out").rename(tmp_path / "moved")  # what was fine-tuned is not looked at again
     more = StudyConfig(tasks=(*config.tasks, f"wnli={write_rte(tmp_path / 'WNLI', ('0', '1'))}"))
     results = carry_out(study, base, more, moved, Ranks())
     assert all(set(result.scores) == {"rte", "wnli"} for result in results if result.seed == 0)
     moved.rename(tmp_path / "out")
-    with pytest.raises(UserError, match="by its tasks, is a study with another config .rte "):
+    with pytest.raises(
+        UserError, match="layers was fine-tuned for rte from .*RTE, not from .*other; give the same folder"
+    ):
         carry_out(study, base, StudyConfig(tasks=(f"rte={write_rte(tmp_path / 'other')}",)), tmp_path / "out", Ranks())
 
 
@@ -210,6 +242,7 @@ def test_a_budget_becomes_steps_by_timing(base: PretrainConfig, tmp_path: Path) 
     results = carry_out(STUDIES["dropout"], without, StudyConfig(budget="2s"), tmp_path, Ranks(), tell=said.append)
     assert results[0].steps == results[1].steps > 1
     assert any(line.startswith("steps: with dropout") for line in said)
+    assert any(line.startswith("--encoder hidden_size=32 ") and "holds for every model" in line for line in said)
     with pytest.raises(UserError, match="the budget is 3s; .* was begun with 2s, from which its steps follow"):
         carry_out(STUDIES["dropout"], without, StudyConfig(budget="3s"), tmp_path, Ranks())
 
@@ -287,6 +320,9 @@ def test_parts_do_every_job_once_and_what_depends_on_it_with_it(name: str, total
     [
         (lambda: StudyConfig(budget="soon"), "the budget is 'soon'; write it as 90s, 20m or 3h"),
         (lambda: StudyConfig(budget="0m"), "the budget is '0m'"),
+        (lambda: StudyConfig(budget="9" * 400 + "s"), "9s; it must be at most 10000000m"),
+        (lambda: StudyConfig(budget="166667h"), "the budget is 166667h; it must be at most 10000000m"),
+        (lambda: StudyConfig(tasks=("rte=a", "rte=b")), "tasks is rte=a rte=b; name each task once, with one folder"),
         (lambda: StudyConfig(part="4/3"), "the part is '4/3'; write it as 2/3"),
         (lambda: StudyConfig(seeds=0), "seeds is 0; it must be at least 1"),
         (lambda: StudyConfig(tasks=("rte",)), "'rte' is no task with its folder; write it as rte=glue/RTE"),

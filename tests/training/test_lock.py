@@ -94,4 +94,4 @@ def test_where_there_are_no_locks_training_goes_on(
 
     monkeypatch.setattr(fcntl, "flock", fail)
     with hold(tmp_path, Ranks()):
-        assert "no locks here" in caplog.text
+        assert "this file system has no locks" in caplog.text

@@ -197,8 +197,10 @@ def test_a_run_with_many_rates_that_was_cut_off_goes_on_bit_for_bit(tmp_path: Pa
         ({"layer_decay": 0.0}, "layer_decay is 0.0; it must be above 0 and at most 1"),
         ({"layer_decay": 1.5}, "layer_decay is 1.5"),
         ({"pooler_rate": 0.0}, "pooler_rate is 0.0; it must be positive"),
+        ({"epsilon": float("inf")}, "epsilon is inf; it must be positive and finite"),
+        ({"weight_decay": float("inf")}, "weight_decay is inf; it must be at least 0 and finite"),
     ],
 )
-def test_impossible_rates_are_refused(changes: dict[str, float], said: str) -> None:
+def test_impossible_numbers_are_refused(changes: dict[str, float], said: str) -> None:
     with pytest.raises(UserError, match=said):
         OptimizerConfig(**changes)

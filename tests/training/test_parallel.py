@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,10 @@ def test_ranks_that_cannot_meet_are_told_of_torchrun(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(UserError, match="WORLD_SIZE is 2 but the ranks cannot meet"), join_ranks():
         pass
+
+
+@pytest.mark.parametrize("num_that_see", [0, 1, 2])
+def test_all_ranks_must_see_the_same_folder(num_that_see: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ranks, "add_up", lambda *_: [float(num_that_see)])
+    with pytest.raises(UserError, match="see run/x and others do not; put") if num_that_see == 1 else nullcontext():
+        Ranks(num_ranks=2).agree_whether(True, "run/x")

@@ -72,7 +72,7 @@ def test_each_panel_shows_what_the_metrics_say() -> None:
     runs = [make_run("one"), make_run("two", seed=1)]
     panels = drawn(draw_runs(runs))
     assert list(panels) == [
-        "masked-token loss (nats)", "masked-token accuracy", "sentence-order accuracy", "learning rate",
+        "masked-token loss (nats)", "masked tokens", "sentence order", "learning rate",
         "gradient norm", "tokens per second",
     ]  # fmt: skip
     for run, color in zip(runs, COLORS, strict=False):
@@ -88,9 +88,9 @@ def test_each_panel_shows_what_the_metrics_say() -> None:
     assert panels["gradient norm"].get_yscale() == "log"
 
 
-def test_a_score_has_its_interval_its_shallow_baseline_and_chance() -> None:
+def test_a_score_has_its_interval_its_shallow_baseline_and_the_majority() -> None:
     run = make_run("one")
-    axes = drawn(draw_runs([run]))["sentence-order accuracy"]
+    axes = drawn(draw_runs([run]))["sentence order"]
     assert has_line(axes, EVALUATIONS, values(run, "evaluation", "sop_accuracy"), marker="o")
     assert has_line(axes, EVALUATIONS, [0.55] * 11, linestyle="--")
     assert has_line(axes, EVALUATIONS, [0.5] * 11, linestyle=":")
@@ -192,7 +192,7 @@ def test_keys_that_nobody_foresaw_are_drawn() -> None:
 def test_the_legend_names_runs_as_they_are_called() -> None:
     legends = draw_runs([make_run("_a$b$"), make_run("c")]).legends
     shown = [[text.get_text() for text in legend.get_texts()] for legend in legends]
-    assert shown == [["_a$b$", "c"], ["training", "held out", "interval", "shallow baseline", "chance"]]
+    assert shown == [["_a$b$", "c"], ["training", "held out", "interval", "shallow baseline", "majority"]]
     save_figure(draw_runs([make_run("$\\frac")]), "memory://legend.png")  # no mathematics
 
 
