@@ -35,9 +35,12 @@ CONTINUATIONS_OF_QUOTES = CONTINUATIONS | frozenset("的等之與与和及はが
 
 # With its full stop: "A." is an initial, "A" begins a sentence.
 NEXT_WORD = re.compile(r"[^\w\s]*\s*(\w*\.?)")
-# One letter, or letters with full stops, and maybe a hyphen or a space that does not break, between them: J, U.S, J.-P;
-# in Chinese, without space before them.
-INITIALS = re.compile(r"(?:.*[⺀-￿])?(?:[^\W\d_⺀-￿]\.[-\xa0\u202f]?)*[^\W\d_⺀-￿]")
+UP_TO_WIDE = re.compile(r".*[⺀-￿]", re.DOTALL)
+# One letter, or letters with full stops, and maybe a hyphen or a space that does not break, between them: J, U.S, J.-P.
+INITIALS = re.compile(r"(?:[^\W\d_]\.[-\xa0\u202f]?)*[^\W\d_]")
+# The rest of a date in German, and its beginning: am 24. 12. 2020.
+DATE = re.compile(r"\d{1,2}\.(?:\d{4})?(?!\d)")
+DATE_BEFORE = re.compile(r"\b\d{1,2}\.\s?\d{1,2}$")
 LABEL = re.compile(r"\d+|[IVXLC]+|[A-Za-z]")
 NUMBER = re.compile(r"\d|[IVXLC]+\b")
 ELLIPSES = ("…", "..", ". .", ". …")
@@ -46,19 +49,19 @@ ELLIPSES = ("…", "..", ". .", ". …")
 NEVER_LAST = words("""
     Mr Mrs Ms Messrs Mx MR MRS MS Dr Drs DR Prof Rev Fr Hon Gov Sen Rep Pres Gen Maj Col Lt Capt Cpt Cmdr Cdr Adm Sgt
     Cpl Pvt Pte Brig Insp Supt Mgr Msgr St Sts Mt Ft vs viz cf approx ca esp incl e.g i.e eg ie v
-    Hr Hrn Frl Dipl Ing bzw vgl sog evtl ggf inkl bspw z.B d.h u.a v.a z.T u.U i.d.R
-    MM Mme Mmes Mlle Mlles Ste c.-à-d p.ex
-    Sra Sras Srta Sres Dra Dña Uds p.ej Sig Dott Avv
+    Hr Hrn Frl Fa Dipl Ing bzw Bzw vgl Vgl Ca sog evtl ggf inkl bspw z.B d.h u.a v.a z.T u.U i.d.R
+    MM Mme Mmes Mlle Mlles Ste av apr Av c.-à-d p.ex
+    Sra Sras Srta Sres Dra Dña Uds EE p.ej Avda Sig Dott Avv
 """)
 # The last word of a sentence only if a word that begins sentences follows.
 RARELY_LAST = words("""
     etc al Inc Ltd Co Corp Bros Cie Jr Sr Esq Ave Blvd Rd Dept Univ Assn Ed Eds ed eds trans Ph.D M.Sc B.Sc
-    Jan Feb Apr Jun Jul Aug Sep Sept Oct Nov Dec usw Str Jh geb gest Chr Ud
+    Jan Feb Apr Jun Jul Aug Sep Sept Oct Nov Dec usw Str Jh geb gest Chr MwSt Ud UU
 """)
 # Goes with a number that follows; otherwise a word like others.
 NUMBERED = words("""
     No Nos Nr Núm Fig Figs Vol Vols Ch Chap Sec Sect Art Arts Eq Eqs Abb Bd Op
-    no nos nr núm fig figs vol vols p pp pg ch chap sec sect art arts eq eqs op
+    no nos nr núm fig figs vol vols p pp pg pág págs Pág Págs ch chap sec sect art arts eq eqs op
 """)
 SPECIAL = NEVER_LAST | RARELY_LAST | NUMBERED
 # Begins sentences, and no names: in English, German, French and Spanish.
@@ -75,8 +78,10 @@ STARTERS = words("""
 # An ordinal number in German ends in a full stop: am 3. Oktober.
 AFTER_ORDINALS = words("""
     Januar Februar März April Mai Juni Juli August September Oktober November Dezember Jahrhundert Jahrhunderts
-    Weltkrieg Weltkriegs Auflage Platz Tag Jahr Mal Geburtstag Lebensjahr Bundesliga Kapitel Klasse
+    Weltkrieg Weltkriegs Auflage Platz Tag Jahr Mal Geburtstag Lebensjahr Bundesliga Kapitel Klasse Stock Etage Armee
+    Liga Runde Spieltag Teil Akt Satz Jahrgang Staffel Sitzung Bezirk Reich Republik Quartal Halbjahr Rang Stelle
 """)
+STREET = ("str", "Str")
 # Names whose exclamation mark ends nothing.
 EXCLAIMED_NAMES = words("Yahoo Jeopardy Wham Joomla")
 
@@ -158,9 +163,10 @@ def next_word(text: str, end: int) -> str:
 
 
 def last_word(text: str, start: int, stop: int) -> str:
-    """The word before a stop, without what opens quotes and brackets before it."""
+    """The word before a stop, without what opens quotes and brackets before it; in Chinese no space need be there."""
     before = text.rfind(" ", start, stop)
-    return text[(start if before < 0 else before + 1) : stop].lstrip("([{\"'“‘„«»—–")
+    word = text[(start if before < 0 else before + 1) : stop].lstrip("([{\"'“‘„«»—–")
+    return word if word.isascii() else UP_TO_WIDE.sub("", word)
 
 
 def ends_at_narrow(text: str, start: int, stop: int, end: int) -> bool:
@@ -178,15 +184,23 @@ def ends_at_full_stop(text: str, start: int, stop: int, end: int) -> bool:
     word = last_word(text, start, stop)
     if start + len(word) == stop and LABEL.fullmatch(word):
         return False
-    if len(word) > 1 and word not in SPECIAL and word.isalpha():  # nearly always
+    if len(word) > 1 and word not in SPECIAL and word.isalpha() and not word.endswith(STREET):  # nearly always
         return True
     if word.isdigit():
-        return next_word(text, end) not in AFTER_ORDINALS
-    if word in NUMBERED:
+        is_ordinal = next_word(text, end).rstrip(".") in AFTER_ORDINALS
+        return not is_ordinal and not (len(word) <= 2 and is_in_date(text, start, stop, end))
+    if word in NUMBERED or word.endswith(STREET):
         return not NUMBER.match(text, end)
     if word in NEVER_LAST:
         return False
     return not is_abbreviation(word) or next_word(text, end) in STARTERS
+
+
+def is_in_date(text: str, start: int, stop: int, end: int) -> bool:
+    """Whether a number with a full stop is the day or the month of a date."""
+    if not text[end].isdigit():
+        return False
+    return bool(DATE.match(text, end) or DATE_BEFORE.search(text[max(start, stop - 8) : stop]))
 
 
 def is_abbreviation(word: str) -> bool:

@@ -75,6 +75,11 @@ J.-P. Sartre est né à Paris.| Il écrit.
 « Bonjour. »| Il sort.
 « Où ? » demanda-t-elle.| Il sortit.
 El Sr. García llegó.| La Sra. López no.
+César est né en 100 av. J.-C. à Rome.| Il est mort en 44 av. J.-C. aussi.
+Los EE. UU. son un país.| Vive en la Av. Libertad.| Véase la pág. 3 del libro.
+Am 24. 12. 2020 war Heiligabend.| Am 1. 5. war Feiertag.
+Er wohnt im 3. Stock.| Sie wohnt in der Hauptstr. 5 nebenan.| Die Hauptstr. ist lang.
+Vgl. Müller bei der Fa. Meier.| Es war 1990.| 12 Leute kamen.
 ¿Qué pasa?| ¡Nada!| ¿De verdad?
 Él vino.| Ella se fue.
 """
@@ -95,6 +100,8 @@ CHINESE = """
 他（生於？）不知去向。
 （見下文。）|他走了。
 李某（？－1950年），畫家。
+现任领导人是K. R. Narayanan和C. P. John。|他来了。
+由Dr. Dre制作。|他和Mr. Smith走了。
 他不知道……|後來他知道了。
 我……我不知道。
 他等了很久……」|她說。
