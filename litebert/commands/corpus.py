@@ -30,8 +30,8 @@ MUCH_UNKNOWN = 0.05
 @dataclass(frozen=True, kw_only=True)
 class Options:
     text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT...")] = ()
-    """Files, folders, patterns or URLs of .txt, .jsonl, .csv, .tsv or .parquet, plain or .gz, .xz, .zst, or hub:NAME;
-    without --out, a corpus to look into."""
+    """Files, folders, patterns or URLs of .txt, .jsonl, .csv, .tsv or .parquet, each plain or .gz, .xz, .zst; or
+    hub:NAME; without --out, a corpus to look into."""
     vocab: Path | None = None
     """The vocabulary: a folder, or its file."""
     out: str | None = None

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from litebert.text.formats import Separated
-
 if TYPE_CHECKING:
     from litebert.text.documents import Reader, Source
     from litebert.text.unigram import Sample, VocabularyConfig
@@ -53,8 +51,6 @@ class Options:
     """For the choice of lines."""
     field: str = "text"
     """The key or column of the text, in .jsonl, .csv, .tsv, .parquet and hub datasets."""
-    documents: Separated = "blank-line"
-    """What separates documents in a .txt."""
     skip_bad: bool = False
     """Pass over what cannot be read, and count it."""
     overwrite: bool = False
@@ -73,7 +69,8 @@ def run(options: Options) -> None:
 
     start = time.perf_counter()
     config = make_config(options)
-    reader = Reader(ReadConfig(field=options.field, documents=options.documents, skip_bad=options.skip_bad))
+    # Lines are learned from, whatever documents they make.
+    reader = Reader(ReadConfig(field=options.field, documents="line", skip_bad=options.skip_bad))
     require_free(options.out, options.overwrite)
     sample = read_sample(options.text, reader, config)
     with show_clock(f"learning {config.size:,} pieces from {len(sample.lines):,} lines"):

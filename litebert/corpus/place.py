@@ -58,7 +58,7 @@ def check_shards(out: str, path: str, index: Index) -> None:
     for entry in index.shards:
         require(
             sizes.get(entry.name) == entry.num_bytes(index.token_type),
-            f"{join_path(out, entry.name)} is missing or was cut short; copy it again, or remove {path} to build anew",
+            f"{join_path(out, entry.name)} is missing or of another size; copy it again or remove {path} to begin anew",
         )
 
 

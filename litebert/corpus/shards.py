@@ -185,9 +185,7 @@ def fetch_shards(path: str, entries: Sequence[tuple[Entry, str]], verify: bool) 
         )
         file = files.fetch(where)
         size, expected = file.stat().st_size, entry.num_bytes(token_type)
-        require(
-            size == expected, f"{file} has {size} bytes; its index says {expected}: it was cut short, copy it again"
-        )
+        require(size == expected, f"{file} has {size} bytes; its index says {expected}; copy it again")
         if verify and files.hash_file(file) != entry.sha256:
             # The copy of a URL may be of what was there before.
             is_good = files.is_url(where) and files.hash_file(files.fetch(where, anew=True)) == entry.sha256

@@ -18,6 +18,7 @@ from litebert.text.formats import (
     FORMATS,
     HUB,
     Bad,
+    EndlessDocumentError,
     ReadConfig,
     decompress,
     import_datasets,
@@ -53,7 +54,7 @@ def find_readable(pattern: str) -> list[Source]:
     """The files among those a pattern names that hold documents, by their suffix."""
     found = find_files(pattern)
     readable = [Source(path, size) for path, size in found.items() if split_suffix(path)[0] in FORMATS]
-    known = f"{' '.join(FORMATS)}, and all but .parquet also with {' '.join(DECOMPRESSORS)}"
+    known = f"{' '.join(FORMATS)}, each also with {' '.join(DECOMPRESSORS)}"
     subject = f"{pattern} does not end" if len(found) == 1 else f"none of the {len(found)} files of {pattern} ends"
     require(readable, f"{subject} in a known suffix ({known}); convert it to one of them")
     if passed := sorted(set(found) - {source.path for source in readable}):
@@ -110,7 +111,8 @@ class Reader:
                     yield record
         except DAMAGE as error:
             place = next(iter(getattr(error, "__notes__", ())), f"after {num_documents} documents")
-            self._refuse(source, Bad(place, f"{error}; mend or fetch it again"))
+            advice = "" if isinstance(error, EndlessDocumentError) else "; mend or fetch it again"
+            self._refuse(source, Bad(place, f"{error}{advice}"))
         except (UserError, MemoryError):
             raise
         except Exception as error:  # behind a URL, every protocol has errors of its own

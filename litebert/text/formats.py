@@ -9,7 +9,10 @@ import itertools
 import json
 import lzma
 import re
+import shutil
 import sys
+import tempfile
+import typing
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -31,8 +34,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_SIZE = 1 << 18
 # A line end with space before or after it, found by the line end, since that is found fast.
 LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
+LOOSE_BLANK_LINE = re.compile(rb"\n[ \t\f\v]*\n")
 # Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
 LARGEST_DOCUMENT = 1 << 24
+ENDLESS = {
+    b"\n": "no line end in 16 MiB",
+    b"\n\n": "no blank line in 16 MiB; put some between documents, or, if each line is one, give --documents line",
+}
+"""What is wrong, by what separates documents."""
 # Of a Parquet file at a time: documents may be long.
 NUM_ROWS = 16
 MOST_NAMES, LONGEST_NAME = 12, 40
@@ -77,15 +86,24 @@ def split_suffix(path: str) -> tuple[str, str]:
     name = Path(name_in_chain(path).lower())
     if name.suffix not in DECOMPRESSORS:
         return name.suffix, ""
-    kind = Path(name.stem).suffix
-    # Parquet is read from its end and compresses itself.
-    return "" if kind == ".parquet" else kind, name.suffix
+    return Path(name.stem).suffix, name.suffix
 
 
 def decompress(path: str | Path, file: BinaryIO) -> Any:
     """What a file holds, by its path's last suffix."""
-    _, compression = split_suffix(str(path))
-    return DECOMPRESSORS[compression](file) if compression else file
+    kind, compression = split_suffix(str(path))
+    if not compression:
+        return file
+    unpacked = DECOMPRESSORS[compression](file)
+    return unpack(unpacked) if kind == ".parquet" else unpacked
+
+
+def unpack(file: BinaryIO) -> BinaryIO:
+    """The whole of a file on disk, for Parquet, which is read from its end, and compresses itself as a rule."""
+    whole = tempfile.TemporaryFile()  # noqa: SIM115  # it goes when nobody reads it any more
+    shutil.copyfileobj(file, whole, CHUNK_SIZE)
+    whole.seek(0)
+    return typing.cast(BinaryIO, whole)
 
 
 def import_datasets(path: str) -> Any:
@@ -115,20 +133,24 @@ def read_text(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
         parts.append(part)
         size += len(part) if isinstance(part, str) else 0
         if size > LARGEST_DOCUMENT:
-            raise EndlessDocumentError(f"its one document has more than {LARGEST_DOCUMENT >> 20} MiB")
+            raise EndlessDocumentError("its one document has more than 16 MiB; part it")
     bad = next((part for part in parts if isinstance(part, Bad)), None)
     yield bad or "\n".join(part for part in parts if isinstance(part, str))
 
 
 def split_text(file: BinaryIO, separator: bytes) -> Iterator[str | Bad]:
     line = 1
-    for block in split_file(file, separator):
-        try:
-            yield from split_documents(block.decode())
-        except UnicodeDecodeError as error:
-            broken = line + block.count(b"\n", 0, error.start)
-            yield Bad(f"line {broken}", describe(error))
-        line += block.count(b"\n") + len(separator)
+    try:
+        for block in split_file(file, separator):
+            try:
+                yield from split_documents(block.decode())
+            except UnicodeDecodeError as error:
+                broken = line + block.count(b"\n", 0, error.start)
+                yield Bad(f"line {broken}", describe(error))
+            line += block.count(b"\n") + len(separator)
+    except EndlessDocumentError as error:
+        error.add_note(f"line {line}")
+        raise
 
 
 def split_documents(text: str) -> list[str]:
@@ -151,8 +173,12 @@ def split_file(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
             yield from others[:-1]
             pending = others[-1:]
         elif sum(map(len, pending)) > LARGEST_DOCUMENT:
-            missing = "line end" if separator == b"\n" else "blank line"
-            raise EndlessDocumentError(f"no {missing} in {LARGEST_DOCUMENT >> 20} MiB")
+            # Lines of space are blank too, but seldom there, and slow to look for.
+            *found, last = LOOSE_BLANK_LINE.split(b"".join(pending)) if separator == b"\n\n" else [b""]
+            if not found:
+                raise EndlessDocumentError(ENDLESS[separator])
+            yield from found
+            pending = [last]
     yield b"".join(pending)
 
 
@@ -306,7 +332,7 @@ def check_text(value: object, field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ValueError(f"{field!r} is a {type(value).__name__}, not a string; set field to another or mend it")
+        raise ValueError(f"{field!r} holds {type(value).__name__} and no text; name another with --field, or mend it")
     value.encode()  # refuses half a character, which JSON can escape and no vocabulary can encode
     return "\n".join(split_documents(value.replace("\r", "\n")))
 

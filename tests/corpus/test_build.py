@@ -200,7 +200,7 @@ def test_a_build_whose_shards_were_lost_is_not_gone_on_with(
     with pytest.raises(StopError):
         build_corpus(find_sources([text]), vocabulary, tmp_path / "out", config, num_workers=0, report=stop)
     harm(tmp_path / "out" / "train-00001.bin")
-    with pytest.raises(UserError, match=r"train-00001.bin is missing or was cut short; .* remove .*index.json"):
+    with pytest.raises(UserError, match=r"train-00001.bin is missing or of another size; .* remove .*index.json"):
         make(text, vocabulary, tmp_path / "out")
     (tmp_path / "out" / "index.json").unlink()
     assert make(text, vocabulary, tmp_path / "out").complete

@@ -95,7 +95,7 @@ def json_equal(one: bytes, two: bytes) -> bool:
 def test_a_shard_cut_short_is_named_also_without_verifying(folder: Path) -> None:
     file = folder / "train-00001.bin"
     file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(UserError, match=r"train-00001.bin has \d+ bytes; its index says \d+: it was cut short"):
+    with pytest.raises(UserError, match=r"train-00001.bin has \d+ bytes; its index says \d+; copy it again"):
         open_corpus(folder, verify=False)
 
 

@@ -91,7 +91,10 @@ def test_tabs_separate_and_quotes_mean_themselves(tmp_path: Path, compression: s
 
 
 def test_parquet_gives_one_column_and_no_empty_documents(tmp_path: Path) -> None:
-    assert read(write(tmp_path, "a.parquet", as_parquet([*TEXTS, None, "", "last"]))) == [*TEXTS, "last"]
+    table = as_parquet([*TEXTS, None, "", "last"])
+    assert read(write(tmp_path, "a.parquet", table)) == [*TEXTS, "last"]
+    for suffix, compress in COMPRESSORS.items():
+        assert read(write(tmp_path, f"b.parquet{suffix}", compress(table))) == [*TEXTS, "last"]
 
 
 def test_a_url_is_read_like_a_file() -> None:
@@ -208,7 +211,7 @@ BAD: dict[str, tuple[str, bytes, str, list[str]]] = {
     ),
     "deep JSON": ("a.jsonl", b"[" * 100_000 + b'\n{"text": "b"}', "line 1: not JSON", ["b"]),
     "no object": ("a.jsonl", b'["a"]\n{"text": "b"}', "line 1: a JSON list, not an object", ["b"]),
-    "no string": ("a.jsonl", b'{"text": 3}\n{"text": "b"}', "line 1: 'text' is a int, not a string", ["b"]),
+    "no string": ("a.jsonl", b'{"text": 3}\n{"text": "b"}', "line 1: 'text' holds int and no text", ["b"]),
     "no field": (
         "a.jsonl",
         b'{"text": "a"}\n{"id": 1, "body": ""}',
@@ -222,7 +225,7 @@ BAD: dict[str, tuple[str, bytes, str, list[str]]] = {
     "open quote": ("a.csv", b'id,text\n1,a\n2,"b', r"line 3: no row of a table \(unexpected end", ["a"]),
     "no parquet": ("a.parquet", b"PAR1 and nonsense", "row 1: .*; mend or fetch it again", []),
     "cut parquet": ("a.parquet", as_parquet(["a"] * 9)[:-50], "row 1: .*; mend or fetch it again", []),
-    "other parquet": ("a.parquet", as_parquet([1, 2]), "row 1: 'text' is a int", []),  # type: ignore[list-item]
+    "other parquet": ("a.parquet", as_parquet([1, 2]), "row 1: 'text' holds int and no text", []),  # type: ignore[list-item]
     "empty": ("a.txt", b"", "from start to end: no text; leave it out", []),
     "blank": ("a.jsonl", b'\n{"text": " "}\n', "from start to end: no text", []),
     "empty archive": ("a.txt.gz", gzip.compress(b""), "from start to end: no text", []),
@@ -293,9 +296,21 @@ def test_a_document_without_end_is_refused(
 ) -> None:
     monkeypatch.setattr(formats, "LARGEST_DOCUMENT", 2 << 20)
     line = b"a" * 99 + (b"\n" if missing == "blank line" else b" ")
-    path = write(tmp_path, "a.txt", line * 40_000)
-    with pytest.raises(UserError, match=f"after 0 documents: no {missing} in 2 MiB; mend"):
+    path = write(tmp_path, "a.txt", b"first\n\n" + line * 40_000)
+    with pytest.raises(UserError, match=f"a.txt, line 3: no {missing} in 16 MiB") as refused:
         read(path, **config)
+    assert ("--documents line" in str(refused.value)) == (missing == "blank line")
+
+
+@pytest.mark.parametrize("blank", [b" ", b"\t \x0c", b"\r"])
+def test_lines_of_space_part_documents_however_large_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank: bytes
+) -> None:
+    monkeypatch.setattr(formats, "LARGEST_DOCUMENT", 1 << 20)
+    documents = [f"document {number}\n{'word ' * 50}" for number in range(20_000)]
+    content = (b"\n" + blank + b"\n").join(document.encode() for document in documents)
+    assert len(content) > 3 << 20
+    assert read(write(tmp_path, "a.txt", content)) == [document.strip() for document in documents]
 
 
 def test_a_column_longer_than_the_csv_modules_usual_limit_is_read(tmp_path: Path) -> None:
@@ -334,7 +349,7 @@ def test_a_folder_is_searched_for_what_can_be_read(tmp_path: Path) -> None:
     for name in ("b.txt", "a.jsonl.zst", "deep/c.csv", "notes.md", "model.bin", "d.parquet.gz", ".hidden.txt"):
         write(tmp_path, name, b"x")
     found = find_sources([tmp_path])
-    assert [Path(source.path).name for source in found] == ["a.jsonl.zst", "b.txt", "c.csv"]
+    assert [Path(source.path).name for source in found] == ["a.jsonl.zst", "b.txt", "d.parquet.gz", "c.csv"]
     assert all(isinstance(source, Source) and source.size == 1 for source in found)
 
 
@@ -347,7 +362,7 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert [Path(source.path).name for source in found] == ["b.txt", "a.txt"]
 
 
-@pytest.mark.parametrize("name", ["notes.docx", "noted", "a.gz", "a.parquet.gz", "a.txt.bz2"])
+@pytest.mark.parametrize("name", ["notes.docx", "noted", "a.gz", "a.txt.bz2"])
 def test_a_file_that_cannot_be_read_is_named_with_the_known_suffixes(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, name, b"x")
     with pytest.raises(UserError, match=rf"{name} does not end in a known suffix \(\.txt \.jsonl .*\.gz \.xz \.zst\)"):
@@ -395,7 +410,7 @@ def test_a_hub_dataset_is_read_by_name_config_and_split(
     hub["org/wiki", "en", "test"] = [{"text": 4}]
     assert read("hub:imdb") == ["a", "b"]
     assert read("hub:org/wiki:en") == ["c"]
-    with pytest.raises(UserError, match="hub:org/wiki:en:test, row 1: 'text' is a int, not a string"):
+    with pytest.raises(UserError, match="hub:org/wiki:en:test, row 1: 'text' holds int and no text"):
         read("hub:org/wiki:en:test")
     with pytest.raises(UserError, match=r"hub:other cannot be read .*; check its name, config and split"):
         read("hub:other")
