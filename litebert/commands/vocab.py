@@ -1,8 +1,10 @@
-"""Train a SentencePiece vocabulary with ALBERT's ids on text, for LiteBERT and Hugging Face alike.
+"""Train a SentencePiece vocabulary with ALBERT's marks on text, for LiteBERT and Hugging Face alike.
 
 TEXT is files, folders or patterns of them: .txt .jsonl .csv .tsv .parquet, plain or compressed, URLs, or a dataset of
 the hub as hub:NAME. A sample of its lines is learned from, so the text may be of any size. DIR receives spiece.model,
-tokenizer.json and tokenizer_config.json: AutoTokenizer.from_pretrained(DIR) gives the same ids as LiteBERT.
+tokenizer.json and tokenizer_config.json: AutoTokenizer.from_pretrained(DIR) gives the same ids as LiteBERT. The first
+five ids are ALBERT's: <pad>, <unk>, [CLS], [SEP], [MASK]. Digits and the signs that ALBERT's vocabulary makes sure of,
+( ) " - . – £ €, are always pieces.
 
 Examples:
     litebert vocab wiki/*.txt.gz --out vocab

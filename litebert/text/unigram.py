@@ -20,6 +20,9 @@ from litebert.text.normalize import NORMALIZATIONS, character_map
 from litebert.text.spiece import SCORE_UNIT, change_scores, load_model
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+"""ALBERT's, with its ids."""
+ALWAYS_KNOWN = '()"-.–£€0123456789'
+"""Pieces, however rare in the text: the signs that ALBERT's vocabulary makes sure of, and digits."""
 # SentencePiece leaves out lines of more than 4,192 bytes; a character has at most four.
 LONGEST_LINE = 1000
 # normalizer_spec { normalization_rule_tsv: "" }
@@ -126,6 +129,7 @@ def train_unigram(lines: list[str], config: VocabularyConfig) -> bytes:
             model_type="unigram",
             vocab_size=config.size,
             character_coverage=config.character_coverage,
+            required_chars=ALWAYS_KNOWN,
             normalization_rule_tsv=str(rules),
             pad_id=0,
             unk_id=1,
@@ -188,6 +192,6 @@ def explain(error: RuntimeError, config: VocabularyConfig) -> UserError:
             f"size is {config.size} and the text's characters alone need {found[1]}; raise it, or lower the share of "
             f"characters that become pieces, --coverage {config.character_coverage:g}: for Chinese to 0.9995"
         )
-    if "required_chars_.empty()" in message:
+    if "seed_sentencepieces.empty()" in message:
         return UserError(f"normalization {config.normalization!r} leaves nothing of the text; look at what is in it")
     return UserError(f"SentencePiece learns nothing from this text ({message}); look at what is in it")

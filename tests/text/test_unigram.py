@@ -45,6 +45,15 @@ def test_the_first_ids_are_alberts_and_no_piece_is_the_users(topics: list[str]) 
     assert processor.encode("THE Ｆunction’s ÀRGUMENT") == processor.encode("the function’s argument")
 
 
+@pytest.mark.parametrize("normalization", ["albert", "bert", "xlnet", "none"])
+def test_digits_and_the_signs_of_alberts_vocabulary_are_never_unknown(normalization: str) -> None:
+    lines = ["the quick brown fox jumps over the lazy dog", "and another fox"] * 3
+    model = train_unigram(lines, small(size=52, normalization=normalization))
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    assert processor.unk_id() not in processor.encode('the (fox) "is" 1234567890 - 5.6 – £7 €8')
+    assert processor.unk_id() in processor.encode("the § fox")
+
+
 def test_the_same_text_and_config_give_the_same_bytes(topics: list[str]) -> None:
     models = [train_unigram(sample_lines(topics, small(seed=seed)).lines, small()) for seed in (0, 0, 1)]
     first, again, other = (hashlib.sha256(model).hexdigest() for model in models)
