@@ -275,4 +275,5 @@ class Loader:
             if shard.entry.has_word_starts:
                 starts_word_T[place : place + end - begin] = shard.word_starts(begin, end)
         segment_ids_T = np.repeat(np.tile([0, 1], len(parts_B2)), parts_B2.ravel())
-        return Text(tokens_T, parts_B2.sum(axis=1), starts_word_T, is_mark_T), segment_ids_T
+        is_unknown_T = tokens_T == special.unknown
+        return Text(tokens_T, parts_B2.sum(axis=1), starts_word_T, is_mark_T, is_unknown_T), segment_ids_T

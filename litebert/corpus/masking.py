@@ -88,6 +88,8 @@ class Text(NamedTuple):
     starts_word_T: Flags
     is_mark_T: Flags
     """Where [CLS] and [SEP] stand, which are never hidden."""
+    is_unknown_T: Flags
+    """Where the vocabulary has no piece: there is nothing to be predicted, and what it stands for is seen."""
 
 
 def hide(
@@ -154,7 +156,8 @@ def choose(
         luck_B=luck_B,
         capped=config.max_predictions is not None,
     )
-    return np.flatnonzero(inner_T)[taken_N[ngrams_I]]
+    chosen_P = np.flatnonzero(inner_T)[taken_N[ngrams_I]]
+    return chosen_P[~text.is_unknown_T[chosen_P]]
 
 
 def cut_ngrams(opens_segment_W: Flags, keys_W: Keys, longest: int) -> Integers:

@@ -9,7 +9,7 @@ from litebert.config import UserError
 from litebert.corpus.draws import make_keys
 from litebert.corpus.masking import MaskingConfig, Text, hide
 
-MASK, CLS, SEP = 4, 2, 3
+UNKNOWN, CLS, SEP, MASK = 1, 2, 3, 4
 REPLACEMENTS = np.arange(5, 1000)
 
 
@@ -25,7 +25,8 @@ def make_text(num_sequences: int, length: int, seed: int = 0, start_share: float
     is_mark_T[ends_B - lengths_B // 2] = True
     tokens_T[is_mark_T] = SEP
     tokens_T[ends_B - lengths_B] = CLS
-    return Text(tokens_T, lengths_B, random.random(len(tokens_T)) < start_share, is_mark_T)
+    starts_word_T = random.random(len(tokens_T)) < start_share
+    return Text(tokens_T, lengths_B, starts_word_T, is_mark_T, is_unknown_T=tokens_T == UNKNOWN)
 
 
 def hide_in(text: Text, config: MaskingConfig, epoch: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -171,12 +172,30 @@ def test_a_mask_is_new_each_epoch_and_the_same_for_the_same_key() -> None:
     assert len(set(chosen.tolist()) & set(other[1].tolist())) < 0.3 * len(chosen)
 
 
+@pytest.mark.parametrize("masking", ["span", "word", "token"])
+def test_what_has_no_piece_is_never_hidden(masking: str) -> None:
+    text = make_text(200, 64)
+    tokens_T = np.where(np.random.default_rng(1).random(len(text.token_ids_T)) < 0.1, UNKNOWN, text.token_ids_T)
+    tokens_T = np.where(text.is_mark_T, text.token_ids_T, tokens_T)
+    marked = text._replace(token_ids_T=tokens_T, is_unknown_T=tokens_T == UNKNOWN)
+    config = MaskingConfig(masking=masking, rate=0.5)  # type: ignore[arg-type]
+    shown, chosen = hide_in(marked, config)
+    assert not marked.is_unknown_T[chosen].any() and (shown[marked.is_unknown_T] == UNKNOWN).all()
+    assert set(chosen) == set(hide_in(text, config)[1]) - set(np.flatnonzero(marked.is_unknown_T))
+
+
 def test_a_sequence_is_hidden_alike_in_any_batch() -> None:
     text = make_text(6, 64)
     ends = np.cumsum(text.lengths_B)
     shown, _ = hide_in(text, MaskingConfig())
     part = slice(ends[1], ends[2])
-    alone = Text(text.token_ids_T[part], text.lengths_B[2:3], text.starts_word_T[part], text.is_mark_T[part])
+    alone = Text(
+        text.token_ids_T[part],
+        text.lengths_B[2:3],
+        text.starts_word_T[part],
+        text.is_mark_T[part],
+        text.is_unknown_T[part],
+    )
     rates = np.array([0.15])
     assert (hide(alone, make_keys(1, 0, [2]), rates, MaskingConfig(), MASK, REPLACEMENTS)[0] == shown[part]).all()
 
