@@ -18,7 +18,7 @@ from litebert import files
 from litebert.config import check_fields, require
 from litebert.corpus.encode import DocumentEncoder, Words
 from litebert.corpus.index import SPLITS, Block, Index, Split, Statistics
-from litebert.corpus.place import find_begun, is_own, place_vocabulary, warn_of_changes
+from litebert.corpus.place import find_begun, is_own, place_vocabulary, remove_unfinished, warn_of_changes
 from litebert.corpus.pool import encode_here, encode_in_processes
 from litebert.corpus.selection import WHOLE, Part, Place, Selection, Work
 from litebert.corpus.shards import ShardWriter, join_path
@@ -108,7 +108,8 @@ def build_corpus(
 ) -> Index:
     """Builds a corpus, or a part of one, in a folder or at a URL; goes on with one that was begun there.
 
-    `num_workers` processes encode, one for each core unless it is given; with 0 this one does. `report` hears, block by
+    `num_workers` processes encode, one for each core unless it is given; with 0 this one does. They import the program
+    that calls this, which therefore must do so below `if __name__ == "__main__":`. `report` hears, block by
     block, how many bytes of the source files have been read, and how many bytes of text were encoded by this call.
     """
     require(
@@ -124,6 +125,7 @@ def build_corpus(
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
     warn_of_changes(sources, out)
     place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
+    remove_unfinished(out, index)
     if index.complete:
         return index
     selection = Selection(sources, part, config.reading, dev_share=config.dev_share, deduplicate=config.deduplicate)

@@ -2,13 +2,14 @@
 
 import glob
 import logging
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from litebert import files
 from litebert.config import require
-from litebert.corpus.index import Index, read_index
+from litebert.corpus.index import SPLITS, Index, read_index
 from litebert.corpus.shards import join_path
 from litebert.folders import INDEX_NAME, VOCABULARY_FILES
 from litebert.text.documents import Source, is_remote
@@ -49,6 +50,18 @@ def find_begun(out: str, index: Index) -> Index:
             begun = other
             check_shards(out, path, other)
     return begun
+
+
+def remove_unfinished(out: str, index: Index) -> None:
+    """What a build of this part that was killed left unfinished; other parts may be built there at this moment."""
+    if files.is_url(out) or not files.local_path(out).is_dir():
+        return
+    part, total = index.part
+    middle = "" if total == 1 else f"{part}-of-{total}-"
+    names = re.compile(rf"\.(({'|'.join(SPLITS)})-{middle}\d{{5}}\.bin|{re.escape(index.name)})\.[0-9a-f]{{32}}\.tmp")
+    for file in files.local_path(out).iterdir():
+        if names.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
 
 def check_shards(out: str, path: str, index: Index) -> None:

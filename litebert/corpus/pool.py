@@ -51,7 +51,8 @@ def encode_in_processes(
             raise failure
     except BrokenProcessPool:
         raise UserError(
-            "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer workers"
+            "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer "
+            'workers (a program of your own calls build_corpus below `if __name__ == "__main__":`)'
         ) from None
     finally:
         with uninterrupted():

@@ -188,6 +188,20 @@ def test_a_corpus_that_was_not_finished_cannot_be_opened(text: Path, vocabulary:
         open_corpus(tmp_path / "out")
 
 
+def test_what_a_killed_build_left_unfinished_is_removed_and_what_others_build_is_not(
+    text: Path, vocabulary: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    code = "0" * 32
+    own = [f".train-1-of-2-00003.bin.{code}.tmp", f".dev-1-of-2-00000.bin.{code}.tmp", f".index-1-of-2.json.{code}.tmp"]
+    others = [f".train-2-of-2-00003.bin.{code}.tmp", f".train-00003.bin.{code}.tmp", f".notes.txt.{code}.tmp"]
+    for name in (*own, *others):
+        (out / name).touch()
+    build_corpus(find_sources([text]), vocabulary, out, BuildConfig(), part=Part(1, 2), num_workers=0)
+    assert {file.name for file in out.glob(".*")} == set(others)
+
+
 @pytest.mark.parametrize("harm", [Path.unlink, lambda file: file.write_bytes(b"")])
 def test_a_build_whose_shards_were_lost_is_not_gone_on_with(
     text: Path, vocabulary: Path, tmp_path: Path, harm: Callable[[Path], Any]
