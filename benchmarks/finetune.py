@@ -27,7 +27,7 @@ from litebert.finetuning.heads import head_of
 from litebert.finetuning.stream import Stream
 from litebert.finetuning.task_model import draw
 from litebert.models.folder import write_model
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.presets import find_preset
 from litebert.tasks.registry import TASKS
 from litebert.tasks.task import Limits, Question, Sample

@@ -26,7 +26,8 @@ from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.corpus.shards import Corpus, open_corpus
 from litebert.display import print_table
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.presets import find_preset
 from litebert.training.losses import Pretraining, mean_loss
 from litebert.training.process import prepare_process

@@ -27,7 +27,8 @@ from litebert.corpus.baseline import restore
 from litebert.corpus.loader import Loader, open_mixture
 from litebert.corpus.pairs import PairConfig
 from litebert.models.folder import write_model
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.presets import find_preset
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.preparation import prepare

@@ -26,7 +26,8 @@ from sides import begin, compare_memory, compare_speeds, show_memory, show_speed
 from litebert.batch import Batch
 from litebert.models.encoder import Checkpointing, EncoderConfig
 from litebert.models.folder import read_model, write_model
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.training.costs import count_flops
 from litebert.training.environment import read_peak
 from litebert.training.losses import Pretraining, mean_loss

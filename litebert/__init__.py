@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from litebert.models.heads import HeadConfig, Model
+    from litebert.models.heads import HeadConfig
+    from litebert.models.model import Model
     from litebert.text.vocabulary import Vocabulary
 
 __version__ = "0.1.0"

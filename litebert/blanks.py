@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from litebert.batch import Batch
-from litebert.models.heads import Model, require_numbers
+from litebert.models.model import Model, require_finite
 from litebert.text.vocabulary import Vocabulary
 
 
@@ -29,7 +29,7 @@ def fill_blanks(model: Model, vocabulary: Vocabulary, token_ids: list[int], top:
     batch = replace(Batch.pack([marked]), predicted_positions_P=torch.tensor(places))
     with torch.inference_mode():
         logits_PV = model(batch).logits["masked_token"][:, : vocabulary.size]
-    best = require_numbers(logits_PV).softmax(dim=-1).topk(min(top, vocabulary.size))
+    best = require_finite(logits_PV).softmax(dim=-1).topk(min(top, vocabulary.size))
     candidates = [
         [Candidate(vocabulary.piece(token), share) for share, token in zip(*row, strict=True)]
         for row in zip(best.values.tolist(), best.indices.tolist(), strict=True)

@@ -12,7 +12,8 @@ import torch
 
 from litebert.corpus.build import BuildConfig, build_corpus
 from litebert.models.folder import write_model
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.presets import albert_nano
 from litebert.text.documents import find_sources
 from litebert.text.hub_tokenizer import write_vocabulary

@@ -6,7 +6,8 @@ import torch
 
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.presets import PRESETS, find_preset
 
 

@@ -9,7 +9,8 @@ from litebert.config import UserError
 from litebert.finetuning.config import FinetuneConfig
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.recipes import find_finetuning
 
 # ALBERT's appendix, Table 14: rate, batch, dropout of the model and of the classifier, steps, warm-up, length.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 if TYPE_CHECKING:
-    from litebert.models.heads import Model
+    from litebert.models.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,8 @@ def make_preset(options: Options) -> "Model":
     import torch
 
     from litebert.config import nearest, override, require
-    from litebert.models.heads import PRETRAINING, Model
+    from litebert.models.heads import PRETRAINING
+    from litebert.models.model import Model
     from litebert.presets import PRESETS, find_preset, is_preset
 
     require(

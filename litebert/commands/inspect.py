@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 if TYPE_CHECKING:
-    from litebert.models.heads import Model
+    from litebert.models.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ def run(options: Options) -> None:
 
     from litebert.config import require
     from litebert.display import print_json, print_table
-    from litebert.models.heads import Model
+    from litebert.models.model import Model
     from litebert.presets import PRESETS
 
     require(options.length > 0, f"--length is {options.length}; it must be at least 1")

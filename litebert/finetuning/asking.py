@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from litebert.batch import Batch
-from litebert.models.heads import AnswerableSpanHead, Features, HeadKind, Model, require_numbers
+from litebert.models.heads import AnswerableSpanHead, Features, HeadKind
+from litebert.models.model import Model, require_finite
 from litebert.tasks.task import Beam, Sample, pack
 from litebert.training.evaluation import evaluating
 
@@ -49,18 +50,18 @@ def group_by_length(samples: Sequence[Sample]) -> Iterator[list[int]]:
 
 def score_sequences(model: Model, features: Features) -> list[Any]:
     """An array of logits for each sequence."""
-    return list(require_numbers(model.heads["classes"](features)).float().cpu().numpy())
+    return list(require_finite(model.heads["classes"](features)).float().cpu().numpy())
 
 
 def score_choices(model: Model, features: Features) -> list[Any]:
-    return require_numbers(model.heads["choice"](features)).squeeze(1).float().tolist()
+    return require_finite(model.heads["choice"](features)).squeeze(1).float().tolist()
 
 
 def score_tokens(kind: HeadKind) -> Callable[[Model, Features], list[Any]]:
     """An array for each sequence, by token and output."""
 
     def score(model: Model, features: Features) -> list[Any]:
-        logits_TX: Tensor = require_numbers(model.heads[kind](features)).float().cpu()
+        logits_TX: Tensor = require_finite(model.heads[kind](features)).float().cpu()
         return [part.numpy() for part in torch.split(logits_TX, list(features.batch.lengths))]
 
     return score
@@ -73,11 +74,11 @@ def search_spans(model: Model, features: Features) -> list[Beam]:
         features, allowed_T=batch.allowed_T, num_starts=BEAM_SIZE
     )
     starts = made.start_logits_BL.float().log_softmax(dim=1).gather(1, made.starts_BS)
-    require_numbers(made.start_logits_BL)
-    ends = require_numbers(made.end_logits_BSL).float().log_softmax(dim=2).topk(made.starts_BS.shape[1], dim=2)
+    require_finite(made.start_logits_BL)
+    ends = require_finite(made.end_logits_BSL).float().log_softmax(dim=2).topk(made.starts_BS.shape[1], dim=2)
     rows = zip(
         *(tensor.cpu().numpy() for tensor in (made.starts_BS, starts, ends.indices, ends.values)),
-        require_numbers(made.unanswerable_B).float().tolist(),
+        require_finite(made.unanswerable_B).float().tolist(),
         strict=True,
     )
     return [Beam(*row) for row in rows]

@@ -7,7 +7,7 @@ from typing import Any
 from litebert.files import write_file
 from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.results import scores_by_split
-from litebert.models.heads import Model
+from litebert.models.model import Model
 
 PIPELINES = {
     "classes": "text-classification",

@@ -5,7 +5,8 @@ from typing import cast, get_args
 
 from litebert.config import require
 from litebert.finetuning.task_file import FILE, TaskFile
-from litebert.models.heads import HeadConfig, Model
+from litebert.models.heads import HeadConfig
+from litebert.models.model import Model
 from litebert.tasks.race import LETTERS
 from litebert.tasks.task import Head, Kind, Question, Task
 

@@ -15,9 +15,10 @@ from litebert.finetuning.heads import head_of
 from litebert.finetuning.stuck import count_stuck, lower_rate
 from litebert.finetuning.task_file import TaskFile, read_task_file
 from litebert.finetuning.task_model import Split, TaskModel, check_model, draw
-from litebert.models.encoder import sharing_map
 from litebert.models.folder import complete_model, find_folder
-from litebert.models.heads import POOLED_KINDS, Model, make_head
+from litebert.models.heads import POOLED_KINDS, make_head
+from litebert.models.model import Model
+from litebert.models.sharing import sharing_map
 from litebert.presets import read_changes
 from litebert.tasks.registry import find_task
 from litebert.tasks.task import SPAN_KINDS, Question, Sample, Task, describe_balance

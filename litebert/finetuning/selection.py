@@ -12,7 +12,7 @@ from litebert.config import read_json
 from litebert.files import write_json_file
 from litebert.finetuning.stuck import describe_stuck
 from litebert.finetuning.task_model import Evaluated, Split, TaskModel
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.tasks.task import Predictions
 from litebert.training.parallel import Ranks, gather_weights
 

@@ -13,7 +13,7 @@ from litebert.finetuning.asking import ask
 from litebert.finetuning.heads import check_question, find_head, question_of
 from litebert.finetuning.task_file import TaskFile, choose_task
 from litebert.models.folder import find_folder, read_model
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.tasks.classes import Examples
 from litebert.tasks.registry import find_task
 from litebert.tasks.tables import FORMATS, is_folder

@@ -1,12 +1,7 @@
-"""One encoder for all: ALBERT, BERT and RoBERTa are numbers given to it.
-
-ALBERT 3.1, cross-layer parameter sharing, is `sharing_map`: for every depth, which attention and which feed-forward
-weights it uses. Everything from "all" (ALBERT) to "none" (BERT) is the same mechanism.
-"""
+"""One encoder for all: ALBERT, BERT and RoBERTa are numbers given to it."""
 
 import itertools
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +15,7 @@ from litebert.batch import Batch
 from litebert.config import check_count, check_fields, require
 from litebert.models.layers import Attention, Embedding, FeedForward, Reading
 from litebert.models.linear import Pack, Packs, is_large
+from litebert.models.sharing import sharing_map
 
 Activation = Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"]
 Checkpointing = Literal["nothing", "activations", "layers"]
@@ -94,48 +90,6 @@ class EncoderConfig:
         feed_forward = 2 * self.hidden_size * self.feed_forward_size
         layers = self.num_layers if num_layers is None else num_layers
         return 2 * (projection + layers * (attention + feed_forward))
-
-
-def sharing_map(sharing: str, num_layers: int) -> tuple[tuple[int, int], ...]:
-    """For every depth, the index of its attention and of its feed-forward weights.
-
-    Layer normalisations go with the pair: each distinct pair has its own, so they are shared where both halves are.
-    """
-    depths = range(num_layers)
-    named = {
-        "all": ((0, 0) for _ in depths),
-        "none": ((depth, depth) for depth in depths),
-        "attention": ((0, depth) for depth in depths),
-        "ffn": ((depth, 0) for depth in depths),
-        # The first and the last layer have weights of their own, those between share one block.
-        "sandwich": ((block, block) for block in ([0, *[1] * (num_layers - 2), 2] if num_layers > 2 else depths)),
-    }
-    if sharing in named:
-        return tuple(named[sharing])
-    if match := re.fullmatch(r"(groups|cycle)=(\d+)", sharing):
-        size = int(match[2])
-        require(1 <= size <= num_layers, f"sharing is {sharing!r}; M must be from 1 to num_layers, {num_layers}")
-        blocks = (depth // size if match[1] == "groups" else depth % size for depth in depths)
-        return tuple((block, block) for block in blocks)
-    require(
-        re.fullmatch(r"\d+(:\d+)?(,\d+(:\d+)?)*", sharing),
-        f"sharing is {sharing!r}; it must be {', '.join(named)}, groups=M, cycle=M, "
-        "or a list of block indices such as 0,1,1,0 or 0:0,0:1 (attention:ffn)",
-    )
-    return parse_sharing_list(sharing, num_layers)
-
-
-def parse_sharing_list(sharing: str, num_layers: int) -> tuple[tuple[int, int], ...]:
-    """`0,1,1` or `0:0,0:1,0:2`, an entry per depth -> pairs of indices that count up from 0 without gaps."""
-    entries = [entry.split(":") for entry in sharing.split(",")]
-    pairs = tuple((int(entry[0]), int(entry[-1])) for entry in entries)
-    require(len(pairs) == num_layers, f"sharing is {sharing!r}, {len(pairs)} entries; num_layers is {num_layers}")
-    for half in zip(*pairs, strict=True):
-        require(
-            set(half) == set(range(max(half) + 1)),
-            f"sharing is {sharing!r}; its indices must count up from 0 without gaps",
-        )
-    return pairs
 
 
 class BlockNorms(nn.Module):

@@ -22,7 +22,7 @@ from litebert.config import UserError, override, read_json, require, write_json
 from litebert.folders import GOOGLE_CONFIGS, WEIGHTS, find_google_config
 from litebert.models import tensorflow
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import POOLED_KINDS, HeadConfig, Model, make_head, make_pooler
+from litebert.models.heads import POOLED_KINDS, HeadConfig, make_head, make_pooler
 from litebert.models.hub_config import (
     check_one_classifier,
     choose_family,
@@ -34,6 +34,7 @@ from litebert.models.hub_config import (
     warn_of_traps,
     write_config,
 )
+from litebert.models.model import Model
 from litebert.models.names import BUFFERS, TIED, Family, from_folder, name_tensors, to_folder
 
 GIVE_A_MODEL = "give a model folder or the prefix of a TensorFlow checkpoint"

@@ -9,9 +9,11 @@ from typing import Any, cast
 from torch import Tensor
 
 from litebert.config import check_count, fits, from_dict, require
-from litebert.models.encoder import MOST_LAYERS, EncoderConfig, sharing_map
-from litebert.models.heads import HeadConfig, HeadKind, Model
-from litebert.models.names import Family, expand_groups, find_groups
+from litebert.models.encoder import MOST_LAYERS, EncoderConfig
+from litebert.models.heads import HeadConfig, HeadKind
+from litebert.models.model import Model
+from litebert.models.names import Family
+from litebert.models.sharing import find_groups, name_sharing, sharing_map
 
 logger = logging.getLogger("litebert")
 
@@ -88,7 +90,7 @@ def choose_family(model: Model) -> Family:
     unshared = pairs == sharing_map("none", config.num_layers)
     if unshared and not config.projection and (pair is None or pair.num_classes == 2):
         return "bert"
-    return "albert" if find_groups(config) else "litebert"
+    return "albert" if find_groups(config.sharing, config.num_layers) else "litebert"
 
 
 def read_encoder_config(content: Mapping[str, Any], family: Family, *, by_google: bool) -> EncoderConfig:
@@ -156,19 +158,6 @@ def keep_own_sharing(content: Mapping[str, Any], sharing: str, num_layers: int) 
     return {"sharing": own} if sharing_map(own, num_layers) == sharing_map(sharing, num_layers) else {}
 
 
-def name_sharing(num_hidden_layers: int, num_hidden_groups: int, inner_group_num: int) -> str:
-    """The plainest name of the sharing that ALBERT's three numbers stand for."""
-    require(
-        1 <= num_hidden_groups <= num_hidden_layers and inner_group_num >= 1,
-        f"config.json says num_hidden_groups {num_hidden_groups} and inner_group_num {inner_group_num} "
-        f"for {num_hidden_layers} layers; groups must be from 1 to the number of layers",
-    )
-    pairs = expand_groups(num_hidden_layers, num_hidden_groups, inner_group_num)
-    named = ["all", "none", *(f"{name}={size}" for name in ("groups", "cycle") for size in range(2, len(pairs)))]
-    written_out = ",".join(str(block) for block, _ in pairs)
-    return next((name for name in named if sharing_map(name, len(pairs)) == pairs), written_out)
-
-
 def read_head_configs(content: Mapping[str, Any], family: Family, tensors: Mapping[str, Tensor]) -> list[HeadConfig]:
     """The heads a folder holds, by its tensors; their class counts by the tensors' shapes."""
     if family == "litebert":
@@ -226,7 +215,7 @@ def write_config(model: Model, family: Family) -> dict[str, Any]:
     dropout = next((head.dropout for kind, head in heads.items() if kind not in ("masked_token", "pair")), 0.1)
     content["classifier_dropout_prob" if family == "albert" else "classifier_dropout"] = dropout
     if family == "albert":
-        groups, inner = find_groups(config) or (1, 1)
+        groups, inner = find_groups(config.sharing, config.num_layers) or (1, 1)
         content |= {"num_hidden_layers": config.num_layers // inner, "num_hidden_groups": groups}
         content |= {"inner_group_num": inner, "embedding_size": config.embedding_size}
     return content | write_labels(heads)

@@ -6,7 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from litebert.models.encoder import EncoderConfig, sharing_map
+from litebert.models.encoder import EncoderConfig
+from litebert.models.sharing import sharing_map
 
 Family = Literal["albert", "bert", "litebert"]
 """Whose class opens a folder. `litebert` is ours alone, for models that transformers cannot express."""
@@ -80,26 +81,6 @@ TIED = {
 }
 # What transformers has kept in files that are no weights.
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-
-
-def find_groups(config: EncoderConfig) -> tuple[int, int] | None:
-    """ALBERT's `num_hidden_groups` and `inner_group_num` for a sharing map, or None if it has no such form.
-
-    Its layers are num_layers / inner; layer l runs the inner blocks of group int(l * groups / layers), one by one.
-    """
-    pairs = sharing_map(config.sharing, config.num_layers)
-    for inner in (n for n in range(1, config.num_layers + 1) if config.num_layers % n == 0):
-        for groups in range(1, config.num_layers // inner + 1):
-            if pairs == expand_groups(config.num_layers // inner, groups, inner):
-                return groups, inner
-    return None
-
-
-def expand_groups(num_hidden_layers: int, num_hidden_groups: int, inner_group_num: int) -> tuple[tuple[int, int], ...]:
-    """The sharing map that ALBERT's three numbers stand for."""
-    groups = [int(layer / (num_hidden_layers / num_hidden_groups)) for layer in range(num_hidden_layers)]
-    blocks = [group * inner_group_num + inner for group in groups for inner in range(inner_group_num)]
-    return tuple((block, block) for block in blocks)
 
 
 def name_tensors(

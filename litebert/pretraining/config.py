@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from litebert.config import check_count, check_fields, check_seed, plain_path, require
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
-from litebert.models.encoder import Checkpointing, EncoderConfig, sharing_map
+from litebert.models.encoder import Checkpointing, EncoderConfig
 from litebert.models.heads import HeadConfig
+from litebert.models.sharing import sharing_map
 from litebert.training.loop import LoopConfig
 from litebert.training.optimizer import OptimizerConfig
 from litebert.training.run_folder import go_on_with

@@ -19,7 +19,7 @@ from litebert.corpus.loader import Loader
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.corpus.shards import Corpus
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.training.evaluation import PairQuestion, measure, restrict_logits
 from litebert.training.intervals import interval_by_document
 from litebert.training.probe import fit_probe

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.pretraining.config import PretrainConfig, Stage, list_heads, make_schedule
 from litebert.pretraining.sources import SAMPLE, Source, count_operations
 from litebert.training.costs import PROGRAM_BYTES, Manner, count_memory

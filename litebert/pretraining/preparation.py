@@ -14,7 +14,7 @@ from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, find_indexes
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.presets import change_encoder, find_preset, read_changes
 from litebert.pretraining.config import (
     PretrainConfig,

@@ -12,7 +12,7 @@ from litebert.corpus.loader import Loader, State
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.corpus.shards import Corpus
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.pretraining.config import Stage
 from litebert.training.losses import Part
 from litebert.training.parallel import Ranks

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from litebert.batch import Batch
 from litebert.config import require
-from litebert.models.heads import Model, require_numbers
+from litebert.models.model import Model, require_finite
 from litebert.training.evaluation import evaluating
 
 
@@ -33,7 +33,7 @@ def measure_layers(model: Model, batches: Iterable[Batch]) -> Layers:
         for batch in batches:
             depths = model.encoder(batch, keep_depths=True).depths
             assert depths is not None
-            require_numbers(depths[-1])
+            require_finite(depths[-1])
             for layer, (before_TD, after_TD) in enumerate(itertools.pairwise(depths)):
                 distances[layer] += (after_TD - before_TD).norm(dim=-1).sum()
                 cosines_T = F.cosine_similarity(before_TD.double(), after_TD.double(), dim=-1).clamp(-1, 1)

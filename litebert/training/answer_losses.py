@@ -8,7 +8,8 @@ from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError
-from litebert.models.heads import FORBIDDEN, AnswerableSpanHead, Features, HeadKind, Model
+from litebert.models.heads import FORBIDDEN, AnswerableSpanHead, Features, HeadKind
+from litebert.models.model import Model
 from litebert.training.losses import Part
 
 NAME = "answer"

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from litebert.models.encoder import SHARED_BY_MANY, Checkpointing, EncoderConfig, sharing_map
+from litebert.models.encoder import SHARED_BY_MANY, Checkpointing, EncoderConfig
 from litebert.models.linear import is_large
+from litebert.models.sharing import sharing_map
 from litebert.training.devices import Precision
 from litebert.training.losses import chunk_rows
 from litebert.training.optimizer import Rule

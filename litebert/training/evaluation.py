@@ -10,7 +10,8 @@ from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import require
-from litebert.models.heads import MaskedTokenHead, Model
+from litebert.models.heads import MaskedTokenHead
+from litebert.models.model import Model
 from litebert.training.losses import masked_token_loss
 
 PairQuestion = Literal["sop", "nsp"]

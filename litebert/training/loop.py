@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from litebert.batch import Batch
 from litebert.config import check_fields, require
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.training.checkpoint import load_checkpoint, save_checkpoint
 from litebert.training.costs import count_flops
 from litebert.training.devices import Precision

@@ -14,7 +14,8 @@ from torch.autograd.function import once_differentiable
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError, require
-from litebert.models.heads import Features, MaskedTokenHead, Model
+from litebert.models.heads import Features, MaskedTokenHead
+from litebert.models.model import Model
 
 # How many logits are made at a time: 16 MiB at most, and of so many positions. Of more, no product is faster, and the
 # buffers that MKL keeps for them are larger than the logits.

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from litebert.config import check_fields, require
-from litebert.models.encoder import EncoderConfig, sharing_map
-from litebert.models.heads import Model
+from litebert.models.encoder import EncoderConfig
+from litebert.models.model import Model
+from litebert.models.sharing import sharing_map
 from litebert.training.lamb import Lamb
 from litebert.training.uncompiled import AdamW
 

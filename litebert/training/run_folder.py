@@ -15,7 +15,7 @@ from litebert.config import Config, override, read_config, read_json, refuse_cha
 from litebert.files import write_json_file
 from litebert.folders import require_place
 from litebert.models.folder import write_model
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.training.environment import describe_environment
 from litebert.training.parallel import Ranks
 

@@ -16,7 +16,8 @@ from litebert.__main__ import command_files
 from litebert.display import print_table
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
-from litebert.models.heads import HeadConfig, Model
+from litebert.models.heads import HeadConfig
+from litebert.models.model import Model
 from litebert.presets import PRESETS
 from tests.commands.calls import refuse, run
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.presets import find_preset
 from litebert.pretraining import places
 from tests.commands.calls import refuse, run

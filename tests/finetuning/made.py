@@ -13,7 +13,8 @@ from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.run import finetune
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import write_model
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.tasks.task import Limits
 from litebert.tasks.text import TextColumns
 from litebert.training.loop import LoopConfig

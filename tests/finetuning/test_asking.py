@@ -11,7 +11,8 @@ from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.finetuning.asking import BATCH_TOKENS, BEAM_SIZE, ask, group_by_length
 from litebert.finetuning.heads import head_of
-from litebert.models.heads import AnswerableSpanHead, Model
+from litebert.models.heads import AnswerableSpanHead
+from litebert.models.model import Model
 from litebert.tasks.task import Beam, Question, Sample
 from tests.finetuning.made import CONFIG
 

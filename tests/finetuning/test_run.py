@@ -22,7 +22,8 @@ from litebert.finetuning.preparation import Prepared, describe_run, prepare
 from litebert.finetuning.run import carry_out, make_selection, make_training, read_test
 from litebert.finetuning.task_model import open_finetuned
 from litebert.models.folder import read_model, write_model
-from litebert.models.heads import HeadConfig, Model
+from litebert.models.heads import HeadConfig
+from litebert.models.model import Model
 from litebert.tasks.task import Limits, Sample
 from litebert.training.checkpoint import load_checkpoint
 from litebert.training.loop import LoopConfig, Outcome

@@ -11,7 +11,7 @@ from litebert.finetuning.preparation import prepare
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stuck import describe_stuck, lower_rate
 from litebert.finetuning.task_model import Evaluated
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.tasks.classes import TextExample
 from litebert.tasks.race import ChoiceExample
 from litebert.tasks.squad_file import SpanExample

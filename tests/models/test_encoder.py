@@ -12,8 +12,9 @@ from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import UserError
-from litebert.models.encoder import Checkpointing, Encoder, EncoderConfig, sharing_map
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.encoder import Checkpointing, Encoder, EncoderConfig
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.training.losses import Pretraining, mean_loss
 
 CONFIG = EncoderConfig(
@@ -296,26 +297,6 @@ def test_initialisers_are_truncated_normals_zeros_and_ones() -> None:
             if parameter.numel() > 10_000:
                 assert abs(parameter.std() / 0.02 - 0.8796) < 0.02, name
                 assert abs(parameter.mean()) < 4 * 0.02 / math.sqrt(parameter.numel()), name
-
-
-@pytest.mark.parametrize(
-    ("sharing", "num_layers", "pairs"),
-    [
-        ("all", 3, [(0, 0), (0, 0), (0, 0)]),
-        ("none", 3, [(0, 0), (1, 1), (2, 2)]),
-        ("attention", 3, [(0, 0), (0, 1), (0, 2)]),
-        ("ffn", 3, [(0, 0), (1, 0), (2, 0)]),
-        ("groups=2", 5, [(0, 0), (0, 0), (1, 1), (1, 1), (2, 2)]),
-        ("cycle=2", 5, [(0, 0), (1, 1), (0, 0), (1, 1), (0, 0)]),
-        ("sandwich", 5, [(0, 0), (1, 1), (1, 1), (1, 1), (2, 2)]),
-        ("sandwich", 1, [(0, 0)]),
-        ("sandwich", 2, [(0, 0), (1, 1)]),
-        ("0,1,1,0", 4, [(0, 0), (1, 1), (1, 1), (0, 0)]),
-        ("0:0,0:1,1:0", 3, [(0, 0), (0, 1), (1, 0)]),
-    ],
-)
-def test_sharing_is_a_map_from_depth_to_weights(sharing: str, num_layers: int, pairs: list[tuple[int, int]]) -> None:
-    assert list(sharing_map(sharing, num_layers)) == pairs
 
 
 def test_shared_depths_use_the_same_weights_and_others_do_not() -> None:

@@ -20,7 +20,8 @@ from litebert.batch import Batch
 from litebert.config import UserError, read_json
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
-from litebert.models.heads import PRETRAINING, HeadConfig, Model
+from litebert.models.heads import PRETRAINING, HeadConfig
+from litebert.models.model import Model
 from litebert.models.names import name_tensors, to_folder
 from litebert.presets import twin
 from litebert.training.losses import Pretraining, mean_loss

@@ -13,7 +13,8 @@ from transformers.models.xlnet.modeling_xlnet import (
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import FORBIDDEN, Features, HeadConfig, HeadKind, Model, Spans
+from litebert.models.heads import FORBIDDEN, Features, HeadConfig, HeadKind, Spans
+from litebert.models.model import Model
 
 CONFIG = EncoderConfig(
     vocab_size=61, embedding_size=16, hidden_size=32, num_layers=2, num_heads=4, feed_forward_size=64, num_positions=40,

@@ -17,7 +17,8 @@ from litebert.corpus.loader import open_mixture
 from litebert.corpus.masking import MaskingConfig
 from litebert.corpus.pairs import PairConfig
 from litebert.models.folder import read_model, write_model
-from litebert.models.heads import HeadConfig, Model
+from litebert.models.heads import HeadConfig
+from litebert.models.model import Model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.held_out import HeldOut
 from litebert.pretraining.preparation import describe_run, make_model, prepare

@@ -5,7 +5,8 @@ import torch
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.studies.layers import Layers, measure_layers, tabulate_layers
 from litebert.studies.pictures import draw_layers
 

@@ -9,7 +9,8 @@ import torch
 
 from litebert.batch import Batch
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.training.loop import LoopConfig, Outcome, Training, train
 from litebert.training.losses import Pretraining
 from litebert.training.optimizer import OptimizerConfig

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from litebert.batch import Batch
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.training.loop import LoopConfig, Training
 from litebert.training.losses import Part, Pretraining
 from litebert.training.optimizer import OptimizerConfig

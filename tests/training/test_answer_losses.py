@@ -16,7 +16,8 @@ from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import write_model
-from litebert.models.heads import POOLED_KINDS, HeadConfig, Model
+from litebert.models.heads import POOLED_KINDS, HeadConfig
+from litebert.models.model import Model
 from litebert.models.names import name_tensors, to_folder
 from litebert.training.answer_losses import Answering
 from litebert.training.loop import LoopConfig

@@ -15,7 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from litebert.batch import Batch
 from litebert.models import linear
 from litebert.models.encoder import Checkpointing, EncoderConfig
-from litebert.models.heads import PRETRAINING, HeadConfig, Model
+from litebert.models.heads import PRETRAINING, HeadConfig
+from litebert.models.model import Model
 from litebert.presets import PRESETS, albert_large_v2, albert_micro, bert_large, bert_micro
 from litebert.training.costs import (
     Manner,

@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, HeadConfig, Model
+from litebert.models.heads import PRETRAINING, HeadConfig
+from litebert.models.model import Model
 from litebert.training import losses
 from litebert.training.evaluation import measure, restrict_logits
 from litebert.training.losses import Pretraining, mean_loss

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.training.lamb import Lamb
 from litebert.training.optimizer import OptimizerConfig, group_parameters, make_optimizer
 

@@ -9,7 +9,7 @@ import torch
 
 from litebert.batch import Batch
 from litebert.config import UserError
-from litebert.models.heads import Model
+from litebert.models.model import Model
 from litebert.training.checkpoint import load_checkpoint
 from litebert.training.guard import Guard
 from litebert.training.loop import LoopConfig, Meter

@@ -8,7 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, HeadConfig, Model
+from litebert.models.heads import PRETRAINING, HeadConfig
+from litebert.models.model import Model
 from litebert.training import losses
 
 CONFIG = EncoderConfig(

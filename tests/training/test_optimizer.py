@@ -11,8 +11,9 @@ import torch
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, HeadConfig, Model
+from litebert.models.heads import PRETRAINING, HeadConfig
 from litebert.models.layers import Attention
+from litebert.models.model import Model
 from litebert.training.loop import LoopConfig
 from litebert.training.losses import Pretraining, mean_loss
 from litebert.training.optimizer import OptimizerConfig, group_parameters, make_optimizer, set_rate

@@ -46,7 +46,8 @@ import sys
 import torch
 from litebert.batch import Batch
 from litebert.models.encoder import EncoderConfig
-from litebert.models.heads import PRETRAINING, Model
+from litebert.models.heads import PRETRAINING
+from litebert.models.model import Model
 from litebert.pretraining import run
 from litebert.training.losses import Pretraining, mean_loss
 from litebert.training.optimizer import OptimizerConfig, make_optimizer
