@@ -1,6 +1,6 @@
 """The whole path in a few minutes, by the commands that one would type oneself.
 
-    python examples/first_model.py --steps 6000 --out demo
+    python examples/first_model.py --steps 8000 --out demo
 
 The text is Python's own documentation, which every installation has. A SentencePiece vocabulary is trained on it and a
 corpus of token shards built; an albert-nano learns to predict its masked words and the order of its sentences, and
@@ -66,9 +66,9 @@ class Options:
 
     out: Path = Path("demo")
     """Where to write text, vocabulary, corpus, models and the page; what another demo left there is replaced."""
-    steps: int = 6000
-    """Of pre-training, for each of the twins: some two minutes. A number of minutes would be another number of steps on
-    every machine, and with a quarter of these the pre-training does not help the task."""
+    steps: int = 8000
+    """Of pre-training, for each of the twins: two or three minutes. A number of minutes would be another number of
+    steps on every machine, and with a fifth of these the pre-training does not help the task."""
     vocab_size: int = 2000
     length: int = 48
     """The longest sequence, in tokens."""
