@@ -37,9 +37,10 @@ LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
 LOOSE_BLANK_LINE = re.compile(rb"\n[ \t\f\v]*\n")
 # Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
 LARGEST_DOCUMENT = 1 << 24
+TOO_LONG = f"{LARGEST_DOCUMENT >> 20} MiB"
 ENDLESS = {
-    b"\n": "no line end in 16 MiB",
-    b"\n\n": "no blank line in 16 MiB; put some between documents, or, if each line is one, give --documents line",
+    b"\n": f"no line end in {TOO_LONG}",
+    b"\n\n": f"no blank line in {TOO_LONG}; put some between documents, or, if each line is one, give --documents line",
 }
 """What is wrong, by what separates documents."""
 # Of a Parquet file at a time: documents may be long.
@@ -133,7 +134,7 @@ def read_text(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
         parts.append(part)
         size += len(part) if isinstance(part, str) else 0
         if size > LARGEST_DOCUMENT:
-            raise EndlessDocumentError("its one document has more than 16 MiB; part it")
+            raise EndlessDocumentError(f"its one document has more than {TOO_LONG}; part it")
     bad = next((part for part in parts if isinstance(part, Bad)), None)
     yield bad or "\n".join(part for part in parts if isinstance(part, str))
 
