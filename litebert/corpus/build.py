@@ -73,7 +73,7 @@ class Builder:
         for split, block in blocks.items():
             self.writers[split].add(block)
             self.statistics.count(block, self.unknown)
-            self.statistics.num_empty += len(work.documents[split]) - len(block.document_sizes)
+            self.statistics.num_empty += work.documents[split].number - len(block.document_sizes)
         if max(writer.num_tokens for writer in self.writers.values()) >= self.config.shard_size:
             self.write(work.next, complete=False)
 

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,13 @@ from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.text.words import word_starts
 
 Words = Literal["pieces", "jieba"]
-Documents = dict[Split, list[bytes]]
-"""Those of each split, in UTF-8, as they travel to a worker."""
+
+
+class Documents(NamedTuple):
+    """Some of one split, as they travel to a worker: in UTF-8, with blank lines between them."""
+
+    text: bytes
+    number: int
 
 
 class DocumentEncoder:
@@ -31,16 +36,15 @@ class DocumentEncoder:
         self.vocabulary = vocabulary
         self.words = words
 
-    def encode(self, documents: Documents) -> dict[Split, Block]:
+    def encode(self, documents: dict[Split, Documents]) -> dict[Split, Block]:
         """The documents of each split as a block."""
         return {
-            split: self.encode_texts([text.decode("utf-8", "surrogatepass") for text in texts])
-            for split, texts in documents.items()
+            split: self.encode_text(some.text.decode("utf-8", "surrogatepass")) for split, some in documents.items()
         }
 
-    def encode_texts(self, texts: Sequence[str]) -> Block:
+    def encode_text(self, text: str) -> Block:
         """Sentences without tokens are dropped, and with them paragraphs and documents of nothing else."""
-        sentences = split_documents(texts)
+        sentences = split_documents(text)
         if self.words == "jieba":
             tokens, lengths, starts = self.encode_words(sentences.texts)
         else:
@@ -94,6 +98,6 @@ def leave_with_parent() -> None:
         os._exit(1)
 
 
-def encode_in_worker(documents: Documents) -> dict[Split, Block]:
+def encode_in_worker(documents: dict[Split, Documents]) -> dict[Split, Block]:
     assert encoder is not None
     return encoder.encode(documents)

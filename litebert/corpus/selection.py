@@ -13,7 +13,7 @@ import numpy as np
 
 from litebert.config import require
 from litebert.corpus.encode import Documents
-from litebert.corpus.index import Statistics
+from litebert.corpus.index import Split, Statistics
 from litebert.corpus.seen import Seen, hash_text
 from litebert.text.documents import Reader, Source
 from litebert.text.formats import ReadConfig
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 class Work(NamedTuple):
     """A block of documents, what was counted on the way to them, and where the next block begins."""
 
-    documents: Documents
+    documents: dict[Split, Documents]
     counted: Statistics
     next: Place
     source_bytes: int
@@ -106,12 +106,13 @@ class Selection:
         """Each document, and the place behind it."""
         for number, source in enumerate(self.sources[start.source :], start=start.source):
             for count, text in enumerate(reader.read(source), start=1):
-                if Place(number, count) > start:
-                    yield text, Place(number, count)
+                place = Place(number, count)
+                if place > start:
+                    yield text, place
                 else:
                     self.num_skipped = reader.skipped  # an earlier run has counted these
 
-    def select(self, texts: list[str]) -> tuple[Documents, Statistics]:
+    def select(self, texts: list[str]) -> tuple[dict[Split, Documents], Statistics]:
         """Those of a block's documents that belong to this part and are new."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         hashes = np.array([hash_text(text) for text in encoded], np.uint64)
@@ -122,12 +123,12 @@ class Selection:
             kept[mine] = self.seen.add(hashes[mine])
             counted.num_duplicates = len(mine) - int(kept.sum())
         held_out = hashes / 2.0**64 < self.dev_share
-        documents: Documents = {
+        selected: dict[Split, list[bytes]] = {
             "train": list(compress(encoded, kept & ~held_out)),
             "dev": list(compress(encoded, kept & held_out)),
         }
-        counted.num_bytes = sum(map(len, chain.from_iterable(documents.values())))
-        return documents, counted
+        counted.num_bytes = sum(map(len, chain.from_iterable(selected.values())))
+        return {split: Documents(b"\n\n".join(some), len(some)) for split, some in selected.items()}, counted
 
 
 def gather(documents: Iterator[tuple[str, Place]]) -> Iterator[tuple[list[str], Place]]:

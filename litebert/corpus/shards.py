@@ -222,12 +222,11 @@ class ShardWriter:
     def write(self, folder: str, name: str) -> Entry:
         """Writes what was gathered, and begins anew."""
         sections = [np.ascontiguousarray(array) for array in self.sections()]
-        digest = hashlib.sha256()
-        for section in sections:
-            digest.update(section.data)
-        with files.replace_file(join_path(folder, name)) as file:
-            for section in sections:
-                file.write(section.data)
+        with ThreadPoolExecutor(1) as thread:  # both leave the interpreter to others
+            digest = thread.submit(hash_arrays, sections)
+            with files.replace_file(join_path(folder, name)) as file:
+                for section in sections:
+                    file.write(section.data)
         sentences, paragraphs, documents, tokens = (len(section) for section in sections[:4])
         entry = Entry(
             name=name,
@@ -237,7 +236,7 @@ class ShardWriter:
             num_paragraphs=paragraphs,
             num_documents=documents,
             has_word_starts=len(sections) == 5,
-            sha256=digest.hexdigest(),
+            sha256=digest.result(),
         )
         self.blocks, self.num_tokens = [], 0
         return entry
@@ -250,6 +249,13 @@ class ShardWriter:
         word_starts = [block.word_starts for block in self.blocks if block.word_starts is not None]
         if word_starts:
             yield np.packbits(concatenate(word_starts))
+
+
+def hash_arrays(arrays: Iterable[NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(array.data)
+    return digest.hexdigest()
 
 
 def concatenate(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.context import BaseContext
 from types import FrameType
 
-PRELOADED = ["litebert.corpus.encode"]
+PRELOADED = ["litebert.corpus.encode", "sentencepiece"]
 
 
 def worker_context() -> BaseContext:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.text.joined import JoinedEncoder, join_sentences
+from litebert.text.joined import JoinedEncoder, join_lines
 from litebert.text.normalize import WORD_START
 from litebert.text.offsets import BLANK, Piece, Spans, cut_aligned, cut_plain, join_spans, strip_span
 from litebert.text.word_table import LONGEST_WORD, Tokens, WordTable
@@ -98,36 +98,36 @@ class SentencePieceEngine:
             texts = [text.replace("\n", " ") for text in texts]
             lines = "\n".join(texts)
         if len(lines) > LONG_WORD * (lines.count(" ") + len(texts)):
-            return self.encode_unspaced(texts)
+            return self.encode_unspaced(lines)
         return self.words.encode_lines(lines.encode(errors="replace"))
 
-    def encode_unspaced(self, sentences: Sequence[str]) -> tuple[Tokens, Counts]:
+    def encode_unspaced(self, lines: str) -> tuple[Tokens, Counts]:
         """As the table of words would, for words too long to come again, such as Chinese sentences."""
         if self.prepare or not self.joined.is_exact:
-            return self.encode_apart(sentences)
-        joined = join_sentences(sentences)
+            return self.encode_apart(lines)
+        joined = join_lines(lines)
         weights = self.joined.weigh(joined)
         encoded = self.joined.encode(joined, weights, token_type(len(self.pieces)))
         if encoded is None:
-            return self.encode_apart(sentences)
+            return self.encode_apart(lines)
         fits = weights <= self.joined.most
         if fits.all():
             return encoded
         # Each id is put where its sentence is.
         tokens_of_most, counts = encoded
-        tokens_of_others, counts[~fits] = self.encode_apart(list(compress(sentences, ~fits)))
+        tokens_of_others, counts[~fits] = self.encode_apart("\n".join(compress(lines.split("\n"), ~fits)))
         is_of_most = np.repeat(fits, counts)
         tokens = np.empty(len(is_of_most), tokens_of_most.dtype)
         tokens[is_of_most], tokens[~is_of_most] = tokens_of_most, tokens_of_others
         return tokens, counts
 
-    def encode_apart(self, sentences: Sequence[str]) -> tuple[Tokens, Counts]:
+    def encode_apart(self, lines: str) -> tuple[Tokens, Counts]:
         """The same with a call for each word."""
-        lines = "\n".join(sentences).encode(errors="replace")
-        characters = np.frombuffer(lines, np.uint8)
+        text = lines.encode(errors="replace")
+        characters = np.frombuffer(text, np.uint8)
         word_ends = np.flatnonzero((characters == ord(" ")) | (characters == ord("\n")))
         first_words = np.concatenate([[0], np.flatnonzero(characters[word_ends] == ord("\n")) + 1])
-        words = lines.replace(b"\n", b" ").split(b" ")
+        words = text.replace(b"\n", b" ").split(b" ")
         encoded = [
             join(self.encode_bytes(words[start : start + WORDS_PER_CALL]), len(self.pieces))
             for start in range(0, len(words), WORDS_PER_CALL)

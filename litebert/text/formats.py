@@ -32,8 +32,8 @@ Separated = Literal["blank-line", "file", "line"]
 HUB = "hub:"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_SIZE = 1 << 18
-# A line end with space before or after it, found by the line end, since that is found fast.
-LOOSE_LINE_END = re.compile(r"\n(?:\s|(?<=\s\n))")
+# A line end with space before or after it, or three of them, found by the line end, since that is found fast.
+LOOSE_LINE_END = re.compile(r"\n(?:[^\S\n]|(?<=[^\S\n]\n)|\n\n)")
 LOOSE_BLANK_LINE = re.compile(rb"\n[ \t\f\v]*\n")
 # Far above any book; met where a quote is never closed, or where lines are documents and no line is blank.
 LARGEST_DOCUMENT = 1 << 24
@@ -142,43 +142,64 @@ def read_text(file: BinaryIO, config: ReadConfig) -> Iterator[str | Bad]:
 def split_text(file: BinaryIO, separator: bytes) -> Iterator[str | Bad]:
     line = 1
     try:
-        for block in split_file(file, separator):
+        for stretch in find_stretches(file, separator):
             try:
-                yield from split_documents(block.decode())
-            except UnicodeDecodeError as error:
-                broken = line + block.count(b"\n", 0, error.start)
-                yield Bad(f"line {broken}", describe(error))
-            line += block.count(b"\n") + len(separator)
+                yield from find_documents(stretch.decode(), separator)
+            except UnicodeDecodeError:
+                yield from attempt_each(stretch, separator, line)
+            line += stretch.count(b"\n") + len(separator)
     except EndlessDocumentError as error:
         error.add_note(f"line {line}")
         raise
+
+
+def find_documents(text: str, separator: bytes) -> list[str]:
+    if separator == b"\n":
+        return list(filter(None, map(str.strip, text.split("\n"))))
+    return split_documents(text)
+
+
+def attempt_each(stretch: bytes, separator: bytes, line: int) -> Iterator[str | Bad]:
+    """The documents of some text, and what is wrong with those that cannot be decoded."""
+    for block in stretch.split(separator):
+        try:
+            yield from find_documents(block.decode(), separator)
+        except UnicodeDecodeError as error:
+            broken = line + block.count(b"\n", 0, error.start)
+            yield Bad(f"line {broken}", describe(error))
+        line += block.count(b"\n") + len(separator)
 
 
 def split_documents(text: str) -> list[str]:
     """The documents between blank lines, without space around their paragraphs."""
     text = text.strip()
     if not LOOSE_LINE_END.search(text):
-        return [text] if text else []
+        return text.split("\n\n") if text else []
     groups = itertools.groupby((line.strip() for line in text.split("\n")), bool)
     return ["\n".join(paragraphs) for filled, paragraphs in groups if filled]
 
 
 def split_file(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
     """The parts of a file between separators, which are line ends."""
+    for stretch in find_stretches(file, separator):
+        yield from stretch.split(separator)
+
+
+def find_stretches(file: BinaryIO, separator: bytes) -> Iterator[bytes]:
+    """A file in stretches of whole parts, without the separators between those; one may be long, parts are many."""
     pending: list[bytes] = []
     for chunk in count_lines(read_chunks(file)):
-        first, *others = chunk.split(separator)
-        pending.append(first)
-        if others:
-            yield b"".join(pending)
-            yield from others[:-1]
-            pending = others[-1:]
-        elif sum(map(len, pending)) > LARGEST_DOCUMENT:
+        whole, found, rest = chunk.rpartition(separator)
+        if found:
+            yield b"".join([*pending, whole])
+            pending = []
+        pending.append(rest)
+        if not found and sum(map(len, pending)) > LARGEST_DOCUMENT:
             # Lines of space are blank too, but seldom there, and slow to look for.
-            *found, last = LOOSE_BLANK_LINE.split(b"".join(pending)) if separator == b"\n\n" else [b""]
-            if not found:
+            *parts, last = LOOSE_BLANK_LINE.split(b"".join(pending)) if separator == b"\n\n" else [b""]
+            if not parts:
                 raise EndlessDocumentError(ENDLESS[separator])
-            yield from found
+            yield from parts
             pending = [last]
     yield b"".join(pending)
 

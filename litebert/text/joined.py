@@ -69,14 +69,14 @@ class JoinedEncoder:
 
     def weigh(self, joined: Joined) -> NDArray[np.int64]:
         """What each sentence costs; more than any may where it cannot be joined."""
-        costs = self.costs[joined.characters]
+        costs = self.costs.take(joined.characters)  # in half the time of [...]
         is_new = costs == UNTRIED
         if is_new.any():
             met = np.zeros(NUM_CHARACTERS, bool)
             met[joined.characters[is_new]] = True
             numbers = np.flatnonzero(met)
             self.costs[numbers] = self.try_characters("".join(map(chr, numbers.tolist())))
-            costs = self.costs[joined.characters]
+            costs = self.costs.take(joined.characters)
         weights = np.add.reduceat(costs, joined.ends - np.diff(joined.ends, prepend=0), dtype=np.int64)
         weights[np.searchsorted(joined.ends, np.flatnonzero(costs == ODD), side="right")] = self.most + 1
         return weights
@@ -108,7 +108,7 @@ class JoinedEncoder:
         is_space = np.concatenate([[True], joined.characters == ord(" ")])
         words = np.flatnonzero(is_space[:-1] > is_space[1:])
         num_words = np.where(weights <= self.most, np.diff(np.searchsorted(words, joined.ends), prepend=0), 0)
-        marks = np.flatnonzero(self.begins_word[tokens])
+        marks = np.flatnonzero(self.begins_word.take(tokens))
         if num_words.sum() != len(marks):  # characters that are plain by themselves have become something else together
             return None
         return tokens, np.diff(np.append(marks, len(tokens))[np.cumsum(num_words)], prepend=0)
@@ -129,8 +129,10 @@ def round_up(cost: float) -> int:
     return min(max(math.ceil(cost), 1), ODD)
 
 
-def join_sentences(sentences: Sequence[str]) -> Joined:
-    text = " ".join([*sentences, ""])
+def join_lines(lines: str) -> Joined:
+    """Sentences with a line end between them."""
     # Half a surrogate pair, which UTF-8 does not have, is a question mark in either.
-    characters = np.frombuffer(text.encode("utf-32-le", errors="replace"), np.uint32)
-    return Joined(text, characters, np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)) + 1))
+    characters = np.frombuffer(f"{lines}\n".encode("utf-32-le", errors="replace"), np.uint32).copy()
+    ends = np.flatnonzero(characters == ord("\n"))
+    characters[ends] = ord(" ")
+    return Joined(lines.replace("\n", " ") + " ", characters, ends + 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from litebert.text import spiece
 from litebert.text.engines import SentencePieceEngine
-from litebert.text.joined import JoinedEncoder, join_sentences
+from litebert.text.joined import JoinedEncoder, join_lines
 from litebert.text.sentences import split_sentences
 from litebert.text.vocabulary import open_vocabulary
 
@@ -41,7 +41,7 @@ def encoder(request: pytest.FixtureRequest, make_folder: Callable[..., Path]) ->
 @example(["你好。", "", " ", "再见 。", "\u200b", "a\u3000b", "中\u00a8文", "结束。"])
 @given(st.lists(SENTENCE, min_size=1, max_size=40))
 def test_joined_sentences_have_the_ids_that_each_has_alone(encoder: SentencePieceEngine, sentences: list[str]) -> None:
-    tokens, counts = encoder.encode_unspaced([sentence.replace("\n", " ") for sentence in sentences])
+    tokens, counts = encoder.encode_unspaced("\n".join(sentence.replace("\n", " ") for sentence in sentences))
     assert split_rows(tokens, counts) == encode_alone(encoder, sentences)
 
 
@@ -49,7 +49,7 @@ def test_odd_characters_are_found_and_others_are_not(make_folder: Callable[..., 
     encoder = open_vocabulary(make_folder("albert")).engine.joined
     sentences = ["中文字符。", "a\u3000b", "字", "\u200b", "word and word", "中\u00a8文", "é", "\u337f", "\u2581"]
     fits = [True, False, True, False, True, False, True, False, False]
-    assert (encoder.weigh(join_sentences(sentences)) <= encoder.most).tolist() == fits
+    assert (encoder.weigh(join_lines("\n".join(sentences))) <= encoder.most).tolist() == fits
 
 
 def test_characters_that_are_tried_together_cost_what_each_does(encoder: SentencePieceEngine) -> None:
@@ -64,7 +64,7 @@ def test_no_more_is_joined_than_adds_up_exactly(make_folder: Callable[..., Path]
     unknown = next(chr(code) for code in range(0x4E00, 0x9FFF) if encoder.processor.encode(chr(code))[-1] == 1)
     longest = encoder.most // encoder.cost_of(unknown)
     sentences = [letter * length for letter in ("中", unknown) for length in (1, 7, longest - 1, 100, longest - 1, 3)]
-    joined = join_sentences(sentences)
+    joined = join_lines("\n".join(sentences))
     weights = encoder.weigh(joined)
     weights[3] = encoder.most + 1
     parts = [part.decode() for part in encoder.cut(joined, weights)]
@@ -75,9 +75,9 @@ def test_no_more_is_joined_than_adds_up_exactly(make_folder: Callable[..., Path]
         # SentencePiece makes one id of several unknown characters, which each cost something.
         score = sum(map(encoder.processor.GetScore, known)) - encoder.unknown_cost * part.count(unknown)
         largest = np.float32(score - encoder.unknown_cost)
-        assert score >= -encoder.weigh(join_sentences([part])).sum(), "it costs less than was reckoned"
+        assert score >= -encoder.weigh(join_lines(part)).sum(), "it costs less than was reckoned"
         assert largest - np.float32(2**-10) != largest, "the last bit would be lost"
-    assert encoder.weigh(join_sentences([unknown * (longest + 1)]))[0] > encoder.most
+    assert encoder.weigh(join_lines(unknown * (longest + 1)))[0] > encoder.most
 
 
 def test_scores_of_others_are_not_added_up_together(
@@ -89,7 +89,7 @@ def test_scores_of_others_are_not_added_up_together(
     assert not own.is_exact
     monkeypatch.setitem(encoder.__dict__, "joined", own)
     monkeypatch.setattr(JoinedEncoder, "encode", None)
-    assert split_rows(*encoder.encode_unspaced(["中文。", "字"])) == encode_alone(encoder, ["中文。", "字"])
+    assert split_rows(*encoder.encode_unspaced("中文。\n字")) == encode_alone(encoder, ["中文。", "字"])
 
 
 def test_where_marks_do_not_count_words_each_is_encoded_alone(
@@ -99,13 +99,13 @@ def test_where_marks_do_not_count_words_each_is_encoded_alone(
     monkeypatch.setattr(JoinedEncoder, "try_characters", lambda _, characters: [1] * len(characters))
     monkeypatch.setitem(encoder.__dict__, "joined", JoinedEncoder(encoder.processor, encoder.pieces))
     sentences = ["中文。", "a\u3000b", "字"]
-    assert split_rows(*encoder.encode_unspaced(sentences)) == encode_alone(encoder, sentences)
+    assert split_rows(*encoder.encode_unspaced("\n".join(sentences))) == encode_alone(encoder, sentences)
 
 
 def test_real_chinese_is_encoded_as_sentence_by_sentence(
     real_lines: Callable[[str, int], list[str]], make_folder: Callable[..., Path]
 ) -> None:
     encoder = open_vocabulary(make_folder("albert")).engine
-    sentences = [sentence for line in real_lines("wiki_zh.txt.gz", 5000) for sentence in split_sentences(line)]
-    together, apart = encoder.encode_unspaced(sentences), encoder.encode_apart(sentences)
+    lines = "\n".join(s for line in real_lines("wiki_zh.txt.gz", 5000) for s in split_sentences(line))
+    together, apart = encoder.encode_unspaced(lines), encoder.encode_apart(lines)
     assert all(map(np.array_equal, together, apart))
