@@ -25,7 +25,7 @@ from litebert.batch import NO_LABEL
 from litebert.config import check_fields, require
 from litebert.corpus.draws import Integers, Keys, below, coin_flips, make_keys, uniform
 from litebert.corpus.partners import Wanted, draw_partners, fill_rooms
-from litebert.corpus.shards import Corpus, Shard
+from litebert.corpus.shards import Corpus, Ends, Shard
 
 Objective = Literal["sop", "nsp", "three-way", "none"]
 IN_ORDER, SWAPPED, RANDOM, ALONE = range(4)
@@ -85,9 +85,10 @@ class PairConfig:
     def has_pairs(self) -> bool:
         return self.objective != "none"
 
-    def unit_ends(self, shard: Shard) -> NDArray[np.uint32]:
-        """Where what windows may not cross ends, in sentences of a shard."""
-        return shard.document_ends if self.windows == "document" else shard.paragraph_ends
+    @property
+    def unit_ends(self) -> Ends:
+        """Where what windows may not cross ends."""
+        return "document_ends" if self.windows == "document" else "paragraph_ends"
 
     @property
     def num_pair_classes(self) -> int:
@@ -152,15 +153,16 @@ class Pairs:
             np.stack(pair) for pair in ((shards_B, shards_B), (begins_B, middles_B), (middles_B, ends_B))
         )
         random = np.flatnonzero(kinds_B == RANDOM)
-        lengths_2R = ends_2B[:, random] - begins_2B[:, random]
-        wanted = Wanted(
-            documents_R=self.find_documents(shards_B[random], firsts_B[random]),
-            num_sentences_R=(sizes_B - splits_B)[random],
-            num_tokens_R=lengths_2R[1],
-            rooms_R=budgets_B[random] - lengths_2R[0],
-        )
-        find_partners = fill_rooms if self.config.fidelity == "google" else draw_partners
-        shards_2B[1, random], begins_2B[1, random], ends_2B[1, random] = find_partners(self, wanted, keys_B[random])
+        if len(random):
+            lengths_2R = ends_2B[:, random] - begins_2B[:, random]
+            wanted = Wanted(
+                documents_R=self.find_documents(shards_B[random], firsts_B[random]),
+                num_sentences_R=(sizes_B - splits_B)[random],
+                num_tokens_R=lengths_2R[1],
+                rooms_R=budgets_B[random] - lengths_2R[0],
+            )
+            find_partners = fill_rooms if self.config.fidelity == "google" else draw_partners
+            shards_2B[1, random], begins_2B[1, random], ends_2B[1, random] = find_partners(self, wanted, keys_B[random])
         begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, kinds_B, keys_B)
         order = np.where(kinds_B == SWAPPED, [[1], [0]], [[0], [1]])
         return Segments(
@@ -182,12 +184,7 @@ class Pairs:
 
     def find_documents(self, shards_B: Integers, sentences_B: Integers) -> Integers:
         """The document of the corpus that each sentence of a shard belongs to."""
-        documents_B = self.corpus.first_documents[shards_B]
-        for shard in np.unique(shards_B).tolist():
-            inside = shards_B == shard
-            ends = self.corpus.shards[shard].document_ends
-            documents_B[inside] += np.searchsorted(ends, sentences_B[inside], side="right")
-        return documents_B
+        return self.corpus.first_documents[shards_B] + self.corpus.find_numbers("document_ends", shards_B, sentences_B)
 
     def draw_kinds(self, sizes_B: Integers, keys_B: Keys) -> Integers:
         if not self.config.has_pairs:
@@ -218,17 +215,12 @@ class Pairs:
 
     def find_lengths(self, shards_B: Integers, sentences_B: Integers) -> Integers:
         """The length that was drawn for the document of each sentence."""
-        shards, places = self.corpus.shards, zip(shards_B.tolist(), sentences_B.tolist(), strict=True)
-        documents_B = [np.searchsorted(self.config.unit_ends(shards[n]), place, side="right") for n, place in places]
-        return draw_lengths(self.config, make_keys(self.seed, shards_B, documents_B))
+        units_B = self.corpus.find_numbers(self.config.unit_ends, shards_B, sentences_B)
+        return draw_lengths(self.config, make_keys(self.seed, shards_B, units_B))
 
     def token_starts(self, shards_B: Integers, sentences_B: Integers) -> Integers:
         """At which token of its shard each sentence begins."""
-        starts_B = np.zeros_like(sentences_B)
-        for shard in np.unique(shards_B).tolist():
-            inside = (shards_B == shard) & (sentences_B > 0)
-            starts_B[inside] = self.corpus.shards[shard].sentence_ends[sentences_B[inside] - 1]
-        return starts_B
+        return self.corpus.find_starts("sentence_ends", shards_B, sentences_B)
 
     def cut(
         self, begins_2B: Integers, lengths_2B: Integers, kinds_B: Integers, keys_B: Keys
@@ -279,7 +271,7 @@ def cut_windows(
     shard: Shard, config: PairConfig, seed: int, number: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """The first sentence and the size of each window of a shard, which is the corpus's so-and-so-many-th."""
-    ends = config.unit_ends(shard).astype(np.int64)
+    ends = getattr(shard, config.unit_ends).astype(np.int64)
     documents = Documents(
         token_starts=np.concatenate([[0], shard.sentence_ends]).astype(np.int64),
         begins=np.concatenate([[0], ends[:-1]]),

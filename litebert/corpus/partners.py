@@ -10,13 +10,17 @@ for.
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from litebert.corpus.draws import Floats, Integers, Keys, below, make_keys
+from litebert.corpus.shards import Corpus
 
 if TYPE_CHECKING:
     from litebert.corpus.pairs import Pairs
 
 NUM_CANDIDATES = 128
+NUM_FIRST = 32
+"""Looked at before all others."""
 CLOSE_ENOUGH = 1 / 16
 """Of the tokens wanted: not the closest is taken, which would be one of many short sentences."""
 OTHER_SIZE = 1 / 4
@@ -37,6 +41,9 @@ class Wanted(NamedTuple):
     num_tokens_R: Integers
     rooms_R: Integers
 
+    def of(self, places: Integers) -> "Wanted":
+        return Wanted(*(array_R[places] for array_R in self))
+
 
 class Partners(NamedTuple):
     """Runs of tokens, each in a shard."""
@@ -45,10 +52,30 @@ class Partners(NamedTuple):
     begins_R: Integers
     ends_R: Integers
 
+    def of(self, chosen: NDArray[np.bool_]) -> "Partners":
+        return Partners(*(array_R[chosen] for array_R in self))
+
+    def put(self, places: Integers, others: "Partners") -> None:
+        for array_R, other_R in zip(self, others, strict=True):
+            array_R[places] = other_R
+
 
 def draw_partners(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:
     """A second segment of another document for each that is wanted."""
-    keys_RC = make_keys(keys_R[:, None], np.arange(NUM_CANDIDATES))
+    partners, costs_R = choose(pairs, wanted, keys_R, np.arange(NUM_FIRST))
+    # As a rule one of the first few suits, and no later one is taken before it.
+    left = np.flatnonzero(costs_R > 0)
+    others, other_costs = choose(pairs, wanted.of(left), keys_R[left], np.arange(NUM_FIRST, NUM_CANDIDATES))
+    better = other_costs < costs_R[left]
+    partners.put(left[better], others.of(better))
+    nowhere = left[np.isinf(np.minimum(costs_R[left], other_costs))]
+    partners.put(nowhere, fill_rooms(pairs, wanted.of(nowhere), keys_R[nowhere]))
+    return partners
+
+
+def choose(pairs: "Pairs", wanted: Wanted, keys_R: Keys, numbers_C: Integers) -> tuple[Partners, Floats]:
+    """The best of some candidates, the first of equals, and what it costs."""
+    keys_RC = make_keys(keys_R[:, None], numbers_C)
     windows_RC = below(keys_RC, WINDOW, len(pairs))
     sizes_RC = pairs.windows.sizes[windows_RC].astype(np.int64)
     splits_RC = np.where(sizes_RC > 1, 1 + below(keys_RC, SPLIT, np.maximum(sizes_RC - 1, 1)), 0)
@@ -56,15 +83,11 @@ def draw_partners(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:
     begins_RC = pairs.token_starts(shards_RC, firsts_RC + splits_RC)
     ends_RC = pairs.token_starts(shards_RC, firsts_RC + sizes_RC)
     costs_RC = weigh(sizes_RC - splits_RC, ends_RC - begins_RC, wanted) + np.where(sizes_RC > 1, 0, ALONE)
-    costs_RC[pairs.find_documents(shards_RC, firsts_RC) == wanted.documents_R[:, None]] = np.inf
-    best_R1 = np.argmin(costs_RC, axis=1)[:, None]
-    partners = Partners(
-        *(np.take_along_axis(found_RC, best_R1, 1)[:, 0] for found_RC in (shards_RC, begins_RC, ends_RC))
-    )
-    nowhere = np.flatnonzero(np.isinf(np.take_along_axis(costs_RC, best_R1, 1)[:, 0]))
-    return replace(
-        partners, nowhere, fill_rooms(pairs, Wanted(*(found_R[nowhere] for found_R in wanted)), keys_R[nowhere])
-    )
+    shards_R, begins_R, ends_R = find_documents(pairs.corpus, wanted.documents_R)
+    is_behind_RC = (shards_RC == shards_R[:, None]) & (firsts_RC >= begins_R[:, None])
+    costs_RC[is_behind_RC & (firsts_RC < ends_R[:, None])] = np.inf
+    best = np.arange(len(keys_R)), np.argmin(costs_RC, axis=1)
+    return Partners(shards_RC[best], begins_RC[best], ends_RC[best]), costs_RC[best]
 
 
 def weigh(num_sentences_RC: Integers, num_tokens_RC: Integers, wanted: Wanted) -> Floats:
@@ -82,23 +105,21 @@ def weigh(num_sentences_RC: Integers, num_tokens_RC: Integers, wanted: Wanted) -
 def fill_rooms(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:
     """Google's: any document is as likely as any other, and from any sentence of it on the room is filled, or what
     windows may not cross ends. This also serves where nearly all windows are of one document."""
-    corpus = pairs.corpus
+    corpus, unit_ends = pairs.corpus, pairs.config.unit_ends
     documents_R = below(keys_R, DOCUMENT, corpus.num_documents - 1)
     documents_R += documents_R >= wanted.documents_R
-    found = []
-    for document, room, key in zip(documents_R.tolist(), wanted.rooms_R.tolist(), keys_R[:, None], strict=True):
-        number = int(np.searchsorted(corpus.first_documents, document, side="right")) - 1
-        shard = corpus.shards[number]
-        begin, end = shard.document_bounds(document - int(corpus.first_documents[number]))
-        sentence = begin + int(below(key, SENTENCE, end - begin)[0])
-        unit_ends = pairs.config.unit_ends(shard)
-        bounds = shard.token_bounds(sentence, int(unit_ends[np.searchsorted(unit_ends, sentence, side="right")]))
-        stop = min(max(int(np.searchsorted(bounds, bounds[0] + room)), 1), len(bounds) - 1)
-        found.append((number, int(bounds[0]), int(bounds[stop])))
-    return Partners(*np.array(found, np.int64).reshape(-1, 3).T)
+    shards_R, begins_R, ends_R = find_documents(corpus, documents_R)
+    firsts_R = begins_R + below(keys_R, SENTENCE, ends_R - begins_R)
+    units_R = corpus.find_numbers(unit_ends, shards_R, firsts_R)
+    last_R = corpus.find_starts(unit_ends, shards_R, units_R + 1) - 1
+    tokens_R = pairs.token_starts(shards_R, firsts_R)
+    filling_R = corpus.find_numbers("sentence_ends", shards_R, tokens_R + np.maximum(wanted.rooms_R, 1) - 1)
+    return Partners(shards_R, tokens_R, pairs.token_starts(shards_R, np.minimum(filling_R, last_R) + 1))
 
 
-def replace(partners: Partners, places: Integers, others: Partners) -> Partners:
-    for found_R, other_R in zip(partners, others, strict=True):
-        found_R[places] = other_R
-    return partners
+def find_documents(corpus: Corpus, documents_R: Integers) -> tuple[Integers, Integers, Integers]:
+    """Each document's shard, its first sentence there, and where it ends."""
+    shards_R = np.searchsorted(corpus.first_documents, documents_R, side="right") - 1
+    numbers_R = documents_R - corpus.first_documents[shards_R]
+    begins_R, ends_R = (corpus.find_starts("document_ends", shards_R, numbers_R + behind) for behind in (0, 1))
+    return shards_R, begins_R, ends_R
