@@ -2,7 +2,7 @@
 
     python benchmarks/make_batches.py my-corpus --presets albert-nano albert-small
 
-Ours is the whole path from shards on disk: windows, sentence-order pairs, n-gram masks of whole words with 80/10/10,
+Ours is the whole path from shards on disk: windows, sentence-order or next-sentence pairs, n-gram masks of whole words with 80/10/10,
 packed. The peer only masks and pads: `DataCollatorForLanguageModeling(whole_word_mask=True)`, which has no n-grams, no
 80/10/10 and no pairs, is given sequences of full length, tokenized and with their offsets, in memory. One thread each,
 in turns; medians over rounds. Then a training step of each preset is timed on such batches: what share of it would go
@@ -23,7 +23,7 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFas
 from litebert.batch import Batch
 from litebert.corpus.loader import Loader
 from litebert.corpus.masking import MaskingConfig
-from litebert.corpus.pairs import PairConfig
+from litebert.corpus.pairs import Objective, PairConfig
 from litebert.corpus.shards import Corpus, open_corpus
 from litebert.display import print_table
 from litebert.models.heads import PRETRAINING
@@ -40,6 +40,7 @@ class Options:
     corpus: Annotated[str, tyro.conf.Positional]
     """A corpus, with a tokenizer.json for the peer."""
     lengths: tuple[int, ...] = (128, 512)
+    objectives: tuple[Objective, ...] = ("sop", "nsp")
     num_tokens: int = 4096
     """Tokens of a batch at most."""
     presets: tuple[str, ...] = ("albert-nano", "albert-small", "albert-base-v2")
@@ -56,9 +57,9 @@ def seconds(work: Callable[[], object], at_least: float = 0.5) -> float:
     return (time.perf_counter() - start) / number
 
 
-def make_loader(corpus: Corpus, length: int, num_tokens: int) -> Loader:
-    number = max(1, num_tokens // length)
-    return Loader([corpus], PairConfig(length=length), MaskingConfig(), num_sequences=number, num_threads=0)
+def make_loader(corpus: Corpus, pairs: PairConfig, num_tokens: int) -> Loader:
+    number = max(1, num_tokens // pairs.length)
+    return Loader([corpus], pairs, MaskingConfig(), num_sequences=number, num_threads=0)
 
 
 def make_examples(batch: Batch, pieces: list[str], length: int, number: int) -> list[dict[str, Any]]:
@@ -77,8 +78,8 @@ def make_examples(batch: Batch, pieces: list[str], length: int, number: int) -> 
     return [{"input_ids": ids[row], "attention_mask": [1] * length, "offset_mapping": offsets[row]} for row in rows]
 
 
-def compare_with_collator(corpus: Corpus, options: Options, length: int) -> dict[str, Any]:
-    loader = make_loader(corpus, length, options.num_tokens)
+def compare_with_collator(corpus: Corpus, options: Options, pairs: PairConfig) -> dict[str, Any]:
+    length, loader = pairs.length, make_loader(corpus, pairs, options.num_tokens)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_file=f"{corpus.path}/tokenizer.json", pad_token="<pad>", mask_token="[MASK]", cls_token="[CLS]",
         sep_token="[SEP]", unk_token="<unk>",
@@ -95,6 +96,7 @@ def compare_with_collator(corpus: Corpus, options: Options, length: int) -> dict
         ours.append(seconds(lambda: next(stream)))
     peer, mine = (number / statistics.median(times) for times in (theirs, ours))
     return {
+        "pairs": pairs.objective,
         "length": length,
         "transformers, sequences/s": peer,
         "litebert, sequences/s": mine,
@@ -105,7 +107,7 @@ def compare_with_collator(corpus: Corpus, options: Options, length: int) -> dict
 
 
 def compare_with_step(corpus: Corpus, options: Options, length: int, preset: str) -> dict[str, Any]:
-    loader = make_loader(corpus, length, options.num_tokens)
+    loader = make_loader(corpus, PairConfig(length=length), options.num_tokens)
     torch.manual_seed(0)
     config = replace(find_preset(preset), vocab_size=corpus.vocabulary.size)
     model = Model(config, PRETRAINING).train()
@@ -136,7 +138,8 @@ def main() -> None:
     options = tyro.cli(Options, description=__doc__)
     corpus = open_corpus(options.corpus)
     torch.set_num_threads(1)
-    print_table([compare_with_collator(corpus, options, length) for length in options.lengths], title="one thread")
+    kinds = [PairConfig(objective=kind, length=length) for kind in options.objectives for length in options.lengths]
+    print_table([compare_with_collator(corpus, options, pairs) for pairs in kinds], title="one thread")
     torch.set_num_threads(2)
     prepare_process()
     rows = [compare_with_step(corpus, options, length, name) for name in options.presets for length in options.lengths]
