@@ -145,9 +145,34 @@ def open_vocabulary(path: str | Path) -> Vocabulary:
         raise UserError(f"{path} has no vocabulary; {advice}")
     require(file.suffix in OPENERS, f"{path} is no vocabulary; name a {', a '.join(OPENERS)} file, or a folder")
     try:
-        return OPENERS[file.suffix](file, read_settings(file.parent))
+        vocabulary = OPENERS[file.suffix](file, read_settings(file.parent))
     except UnicodeDecodeError:
         raise UserError(f"{file} has pieces that are no text, so it is damaged; copy it again") from None
+    companion = file.with_name("tokenizer.json")
+    if path.is_dir() and companion != file and companion.is_file():
+        check_companion(companion, file, vocabulary.pieces)
+    return vocabulary
+
+
+def check_companion(companion: Path, file: Path, pieces: Sequence[str]) -> None:
+    """Refuses the tokenizer.json of another vocabulary beside the file that decides here: transformers reads that one.
+
+    It may have pieces that were added.
+    """
+    try:
+        listed = read_json(companion)["model"]["vocab"]
+        others = (
+            [piece for piece, _ in listed]
+            if isinstance(listed, list)
+            else sorted(listed, key=lambda piece: listed[piece])
+        )
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{companion} is not a tokenizer; copy it again, or remove it") from None
+    require(
+        others[: len(pieces)] == list(pieces),
+        f"{companion} is of another vocabulary ({len(others)} pieces) than {file.name} beside it ({len(pieces)}); copy "
+        "the right one there, or remove it",
+    )
 
 
 def find_file(folder: Path) -> Path | None:

@@ -180,6 +180,32 @@ def test_pieces_that_are_no_text_are_refused(spiece: Path, tmp_path: Path) -> No
         open_vocabulary(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", '{"model": {"vocab": 7}}', '{"model": {"vocab": {"a": null, "b": 1}}}']
+)
+def test_the_tokenizer_of_another_vocabulary_beside_the_one_that_decides_is_refused(
+    make_folder: Callable[..., Path], tmp_path: Path, content: str
+) -> None:
+    mixed = Path(shutil.copytree(make_folder("albert"), tmp_path / "mixed"))
+    shutil.copy(make_folder("bert") / "tokenizer.json", mixed)
+    with pytest.raises(UserError, match=r"tokenizer.json is of another vocabulary \(1000 .* than spiece.model beside"):
+        open_vocabulary(mixed)
+    assert open_vocabulary(mixed / "spiece.model").size == 1000, "a file that is named decides alone"
+    (mixed / "tokenizer.json").write_text(content)
+    with pytest.raises(UserError, match=r"tokenizer.json is not a tokenizer; copy it again, or remove it"):
+        open_vocabulary(mixed)
+
+
+def test_a_tokenizer_to_which_pieces_were_added_is_of_the_same_vocabulary(
+    make_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(make_folder("albert"), tmp_path / "added"))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"].append(["▁added", -1.0])
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert open_vocabulary(folder).size == 1000
+
+
 def test_any_number_of_texts_is_encoded_as_one_by_one(wordpiece: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("litebert.text.engines.TEXTS_PER_CALL", 2)
     vocabulary = open_vocabulary(wordpiece)
