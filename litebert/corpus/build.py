@@ -108,8 +108,7 @@ def build_corpus(
 ) -> Index:
     """Builds a corpus, or a part of one, in a folder or at a URL; goes on with one that was begun there.
 
-    `num_workers` processes encode, one for each core unless it is given; with 0 this one does. They import the program
-    that calls this, which therefore must do so below `if __name__ == "__main__":`. `report` hears, block by
+    `num_workers` processes encode, one for each core unless it is given; with 0 this one does. `report` hears, block by
     block, how many bytes of the source files have been read, and how many bytes of text were encoded by this call.
     """
     require(

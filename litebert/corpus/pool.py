@@ -10,7 +10,7 @@ from litebert.config import UserError
 from litebert.corpus.encode import DocumentEncoder, Words, encode_in_worker, start_worker
 from litebert.corpus.index import Block, Split
 from litebert.corpus.selection import Work
-from litebert.corpus.workers import uninterrupted, worker_context
+from litebert.corpus.workers import uninterrupted, without_main, worker_context
 
 NUM_AHEAD = 2
 """Blocks that lie ready for each worker, so that none waits."""
@@ -34,12 +34,12 @@ def encode_in_processes(
     ahead: deque[tuple[Work, Future[dict[Split, Block]]]] = deque()
     failure: UserError | None = None
     try:
-        with uninterrupted():
+        with uninterrupted(), without_main():
             for _ in range(num_early):
                 pool.submit(int)
         try:
             for work in works:
-                with uninterrupted():
+                with uninterrupted(), without_main():
                     ahead.append((work, pool.submit(encode_in_worker, work.documents)))
                 while len(ahead) > NUM_AHEAD * num_workers or (ahead and ahead[0][1].done()):
                     yield ahead[0][0], ahead.popleft()[1].result()
@@ -51,8 +51,7 @@ def encode_in_processes(
             raise failure
     except BrokenProcessPool:
         raise UserError(
-            "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer "
-            'workers (a program of your own calls build_corpus below `if __name__ == "__main__":`)'
+            "a worker process died, perhaps for lack of memory; run the same command again to go on, with fewer workers"
         ) from None
     finally:
         with uninterrupted():

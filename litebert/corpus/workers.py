@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from multiprocessing import resource_tracker
 from multiprocessing.context import BaseContext
 from types import FrameType
@@ -49,6 +50,20 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if held and callable(handler):
             handler(*held[0])
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """A process that starts meanwhile does not import the program that starts it, of which a worker needs nothing.
+
+    It would take as long as whatever that imports, and begin anew what is not below `if __name__ == "__main__":`.
+    """
+    main = sys.modules["__main__"]
+    spec, main.__spec__ = main.__spec__, ModuleSpec("litebert.__main__", None)  # of a package: it is left alone
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
 
 
 def count_cores() -> int:

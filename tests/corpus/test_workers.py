@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,19 @@ def test_process_that_starts_meanwhile_hears_no_interrupt() -> None:
 
 def test_workers_do_not_start_as_forks_of_this_process() -> None:
     assert worker_context().get_start_method() in ("forkserver", "spawn")
+
+
+def test_a_program_without_a_main_guard_builds_a_corpus_and_is_run_once(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("One fox. Two foxes.\n\nA dog.\n" * 3)
+    (tmp_path / "vocab.txt").write_text("[PAD] [UNK] [CLS] [SEP] [MASK] one two fox foxes a dog .".replace(" ", "\n"))
+    (tmp_path / "program.py").write_text(
+        "from litebert.corpus.build import BuildConfig, build_corpus\n"
+        "from litebert.text.documents import find_sources\n"
+        "sources = find_sources(['text.txt'])\n"
+        "print(build_corpus(sources, 'vocab.txt', 'out', BuildConfig(), num_workers=2).statistics.num_tokens)\n"
+    )
+    said = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert said.stdout == "27\n"
 
 
 def test_cores_are_those_that_may_be_used() -> None:
