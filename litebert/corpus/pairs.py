@@ -7,10 +7,10 @@ swapped, or the second gives way to one of another document (BERT). Nothing but 
 
 Two fidelities. `paper`: windows hold as many whole sentences as fit, packed from the front of some documents and from
 the end of others, so that neither cuts nor lengths betray the order; a tenth of the sequences are shorter, drawn one by
-one; a random segment is such that only its text tells it (`partners.py`); a document of one sentence is learned from
-without a pair label. `google`: a window is filled until it is too long and then cut; lengths
-are drawn for a document; a random segment is as long as fits; and a window of a single sentence always gets a random
-partner, labelled 1.
+one; sentences are cut only where two are too long; a random segment is such that only its text tells it
+(`partners.py`); a document of one sentence is learned from without a pair label. `google`: a window is filled until it
+is too long and then cut; lengths are drawn for a document; a random segment is as long as fits; and a window of a
+single sentence always gets a random partner, labelled 1.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ class PairConfig:
     length: int = 512
     """The longest sequence, [CLS] and [SEP] included."""
     short_share: float = 0.1
-    """How many sequences are drawn shorter, to any length, by whole sentences: two that fill a sequence stay."""
+    """How many sequences are shorter, to any length: by whole sentences, and the last two are cut."""
     windows: Literal["document", "paragraph"] = "document"
     """What a sequence's sentences may not cross."""
     fidelity: Literal["paper", "google"] = "paper"
@@ -163,7 +163,10 @@ class Pairs:
             )
             find_partners = fill_rooms if self.config.fidelity == "google" else draw_partners
             shards_2B[1, random], begins_2B[1, random], ends_2B[1, random] = find_partners(self, wanted, keys_B[random])
-        begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, kinds_B, keys_B)
+        limits_B = self.config.length - np.where(kinds_B == ALONE, NUM_MARKS - 1, NUM_MARKS)
+        if self.config.fidelity == "paper":
+            limits_B -= self.config.budget - budgets_B
+        begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, limits_B, kinds_B, keys_B)
         order = np.where(kinds_B == SWAPPED, [[1], [0]], [[0], [1]])
         return Segments(
             shards_2B=np.take_along_axis(shards_2B, order, axis=0),
@@ -223,14 +226,13 @@ class Pairs:
         return self.corpus.find_starts("sentence_ends", shards_B, sentences_B)
 
     def cut(
-        self, begins_2B: Integers, lengths_2B: Integers, kinds_B: Integers, keys_B: Keys
+        self, begins_2B: Integers, lengths_2B: Integers, limits_B: Integers, kinds_B: Integers, keys_B: Keys
     ) -> tuple[Integers, Integers]:
         """Cuts what is too long from the longer segment, at both its ends, so that no end tells which came first.
 
         Of two equally long ones an odd token is taken by chance; by Google from the one that is shown second.
         """
-        budgets_B = self.config.length - np.where(kinds_B == ALONE, NUM_MARKS - 1, NUM_MARKS)
-        excess_B = np.maximum(lengths_2B.sum(axis=0) - budgets_B, 0)
+        excess_B = np.maximum(lengths_2B.sum(axis=0) - limits_B, 0)
         difference_B = lengths_2B[0] - lengths_2B[1]
         from_longer_B = np.minimum(excess_B, np.abs(difference_B))
         odd_B = below(keys_B, ODD_TOKEN, 2) if self.config.fidelity == "paper" else kinds_B == SWAPPED

@@ -120,11 +120,28 @@ def test_tokens_that_give_way_to_random_segments_are_not_counted_as_shown(corpus
     assert own == pytest.approx(sum(len(a) + len(b) for a, b in made) / corpus.num_tokens - random)
 
 
-def test_the_paper_cuts_no_sentence_that_fits(corpus: Corpus) -> None:
+@pytest.mark.parametrize("short_share", [0.0, 1.0])
+def test_the_paper_cuts_no_sentence_but_the_last_two(corpus: Corpus, short_share: float) -> None:
     shape = random_shape(400)
-    for first, second, _ in sequences(corpus, PairConfig(length=128)):
+    for first, second, _ in sequences(corpus, PairConfig(length=128, short_share=short_share)):
         lengths = Counter(map(origin, [*first, *second]))
-        assert all(shape[document][place] == size for (document, place), size in lengths.items())
+        is_whole = all(shape[document][place] == size for (document, place), size in lengths.items())
+        assert is_whole or (short_share and len(lengths) <= 2)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("length", [32, 128])
+def test_none_is_longer_than_drawn(corpus: Corpus, objective: str, length: int) -> None:
+    """Also where two sentences alone are longer, as they mostly are in short sequences."""
+    config = PairConfig(objective=objective, length=length)  # type: ignore[arg-type]
+    pairs = Pairs(corpus, config)
+    windows = np.arange(len(pairs))
+    keys = make_keys(0, windows)
+    drawn, lengths = pairs.segments(windows, keys), draw_lengths(config, keys)
+    # A segment that stands alone has a mark less, and so a token more.
+    alone = (drawn.labels_B == NO_LABEL) & config.has_pairs
+    assert (drawn.lengths_2B.sum(axis=0) <= lengths + alone).all()
+    assert abs((lengths < config.budget).mean() - 0.1) < 5 * np.sqrt(0.09 / len(windows))
 
 
 def test_a_tenth_of_the_sequences_is_drawn_shorter(make_corpus: Callable[..., Corpus]) -> None:
@@ -156,7 +173,7 @@ def test_google_gives_single_sentences_a_random_partner_labelled_as_swapped(make
     corpus = make_corpus([[30]] * 20)
     google = sequences(corpus, PairConfig(length=32, fidelity="google"))
     assert all(label == 1 and origin(a[0])[0] != origin(b[0])[0] for a, b, label in google)
-    paper = sequences(corpus, PairConfig(length=32))
+    paper = sequences(corpus, PairConfig(length=32, short_share=0))
     assert all(label == NO_LABEL and len(a) == 30 and not b for a, b, label in paper)
 
 
