@@ -2,11 +2,11 @@
 
     python benchmarks/make_batches.py my-corpus --presets albert-nano albert-small
 
-Ours is the whole path from shards on disk: windows, sentence-order or next-sentence pairs, n-gram masks of whole words with 80/10/10,
-packed. The peer only masks and pads: `DataCollatorForLanguageModeling(whole_word_mask=True)`, which has no n-grams, no
-80/10/10 and no pairs, is given sequences of full length, tokenized and with their offsets, in memory. One thread each,
-in turns; medians over rounds. Then a training step of each preset is timed on such batches: what share of it would go
-to making its batch, if nothing were prepared ahead.
+Ours is the whole path from shards on disk: windows, sentence-order or next-sentence pairs, n-gram masks of whole words
+with 80/10/10, packed. The peer only masks and pads: `DataCollatorForLanguageModeling(whole_word_mask=True)`, which has
+no n-grams, no 80/10/10 and no pairs, is given sequences of full length, tokenized and with their offsets, in memory.
+One thread each, in turns; medians over rounds. Then a training step of each preset is timed on such batches: what share
+of it would go to making its batch, if nothing were prepared ahead.
 """
 
 import statistics
