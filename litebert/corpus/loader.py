@@ -133,7 +133,7 @@ class Loader:
         require(num_threads >= 0, f"the number of threads is {num_threads}; it must be at least 0")
         require(
             num_sequences > 0 and num_sequences % num_ranks == 0,
-            f"a batch has {num_sequences} sequences and there are {num_ranks} ranks; make it a multiple",
+            f"a batch has {num_sequences} sequences and there are {num_ranks} ranks; make it a multiple of that",
         )
         self.pairs = [Pairs(corpus, pairs, state.seed) for corpus in corpora]
         self.shards = [shard for corpus in corpora for shard in corpus.shards]

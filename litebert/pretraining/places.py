@@ -119,6 +119,7 @@ def time_stage(request: Request, encoder: EncoderConfig, stage: Stage, source: S
         origin = f"an ASSUMED {USUAL_SHARE:.0%} of its measured {peak / 1e9:,.0f} GFLOP/s, as no step fits it"
         return Timing(USUAL_SHARE * peak, origin, 0)
     seconds = time_work(config, encoder, source, number, layers)
+    peak = max(peak, measure_peak())  # other work may have been in the way before
     # The batches that are timed are like the sample as a whole, and not like its first sequences.
     operations, _ = count_operations(encoder, source.sequences.work(SAMPLE, layers), config)
     speed = operations * number / SAMPLE / seconds

@@ -167,7 +167,7 @@ def test_the_stream_of_a_mixture_resumes_and_splits_as_that_of_one(make_corpus: 
 def test_what_cannot_be_loaded_is_refused(corpus: Corpus, make_corpus: Callable[..., Corpus]) -> None:
     with pytest.raises(UserError, match="there is no corpus"):
         load([])
-    with pytest.raises(UserError, match="a batch has 16 sequences and there are 3 ranks; make it a multiple"):
+    with pytest.raises(UserError, match="a batch has 16 sequences and there are 3 ranks; make it a multiple of that"):
         load([corpus], num_ranks=3)
     with pytest.raises(UserError, match="the rank is 2 of 2; it must be from 0 to 1"):
         load([corpus], rank=2, num_ranks=2)
