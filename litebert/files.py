@@ -44,7 +44,8 @@ def find_files(pattern: str | Path) -> dict[str, int]:
     """The files that a file, folder, wildcard pattern or URL names, in order, with their sizes in bytes.
 
     A folder stands for all files below it; names that begin with a dot are left out, since systems and editors hide
-    their own files there. A pattern stands for what matches it, as in shells, and `**` for folders at any depth.
+    their own files there. A link in it that leads nowhere is left to whoever opens it, and has no bytes. A pattern
+    stands for what matches it, as in shells, and `**` for folders at any depth.
     """
     found = match_files(pattern)
     require(found or not has_wildcard(str(pattern)), f"no file matches {pattern}; correct the pattern")
@@ -61,7 +62,7 @@ def match_files(pattern: str | Path) -> dict[str, int]:
 
 def find_local(path: Path) -> dict[str, int]:
     if path.is_dir():
-        return {str(file): measure(file) for file in walk_folder(path)}
+        return {str(file): measure(file) if file.exists() else 0 for file in walk_folder(path)}
     # A name that exists is taken as it stands, also if it has brackets in it.
     if has_wildcard(str(path)) and not path.exists():
         literal = next(parent for parent in path.parents if not has_wildcard(str(parent)))

@@ -207,10 +207,12 @@ def test_an_empty_folder_is_named(tmp_path: Path) -> None:
         find_files(tmp_path)
 
 
-def test_a_link_to_nowhere_is_named_and_not_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "link.txt").symlink_to(tmp_path / "nowhere.txt")
+def test_a_link_to_nowhere_is_found_and_named_when_it_is_opened(tmp_path: Path) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to(tmp_path / "nowhere.txt")
+    assert find_files(tmp_path) == {str(link): 0}
     with pytest.raises(UserError, match="link.txt does not exist"):
-        find_files(tmp_path)
+        open_file(link)
 
 
 def test_a_folder_is_neither_read_nor_fetched(tmp_path: Path) -> None:

@@ -132,14 +132,21 @@ class Reader:
             yield from read_hub(path, self.config)
             return
         kind, _ = split_suffix(path)
-        with open_file(path) as self._file:
+        try:
+            file = open_file(path)
+        except UserError as error:
+            if is_url(path):  # it is there, but cannot be reached now
+                raise
+            yield Bad("", str(error).removeprefix(f"{path} "))
+            return
+        with file as self._file:
             try:
                 yield from FORMATS[kind](decompress(path, self._file), self.config)
             finally:
                 self._file = None
 
     def _refuse(self, source: Source, bad: Bad) -> None:
-        reason = f"{source.path}, {bad.place}: {bad.problem}"
+        reason = f"{', '.join(filter(None, (source.path, bad.place)))}: {bad.problem}"
         require(self.config.skip_bad, f"{reason}, or pass over it with --skip-bad")
         self.skipped += 1
         if len(self.reasons) < NUM_REASONS:

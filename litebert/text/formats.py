@@ -76,7 +76,8 @@ class ReadConfig:
 
 
 class Bad(NamedTuple):
-    """A record that cannot be used. It is yielded, not raised, since a generator that has raised cannot go on."""
+    """A record that cannot be used, or without a place a file. It is yielded, not raised, since a generator that has
+    raised cannot go on."""
 
     place: str
     problem: str

@@ -248,6 +248,19 @@ def test_what_is_bad_is_refused_with_its_place_or_passed_over(tmp_path: Path, ca
     assert reader.reasons[0].startswith(f"{path}, ")
 
 
+def test_a_link_that_leads_nowhere_is_refused_or_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", b"text")
+    link = tmp_path / "b.txt"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=f"^{link}: does not exist; correct the path, or pass over it with --skip-bad$"):
+        read(tmp_path)
+    reader = Reader(ReadConfig(skip_bad=True))
+    assert [text for source in find_sources([tmp_path]) for text in reader.read(source)] == ["text"]
+    assert reader.skipped == 1
+    with pytest.raises(UserError, match=f"^{link} does not exist; correct the path$"):
+        find_sources([link])
+
+
 def test_one_bad_part_makes_a_whole_file_bad_if_files_are_documents(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", b"a\n\nb\xff\n\nc\xff")
     with pytest.raises(UserError, match="line 3: broken UTF-8"):
