@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from litebert.training import progress
-from litebert.training.progress import Clock, describe, show_seconds
+from litebert.training.progress import Clock, describe, show_seconds, watch_run
 
 
 def test_the_time_left_follows_from_work_and_not_from_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +41,11 @@ def test_an_evaluation_is_said_in_words() -> None:
     ]
     assert describe("evaluation", tokens | asked("nsp", 0.57, 0.61)).endswith("[47 to 67] (shallow baseline 61%)")
     assert describe("evaluation", {"dev_accuracy": 63.176, "seconds": 2.0}) == "dev accuracy 63.18"
+
+
+def test_a_run_that_goes_on_says_from_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for step in (0, 1200):
+        with watch_run(tmp_path, step, 3000):
+            pass
+    assert capsys.readouterr().err == "    1,200/3,000  from the checkpoint of this step on\n"
+    assert (tmp_path / "metrics.jsonl").read_text() == ""
