@@ -26,6 +26,8 @@ def watch_run(run: Path, from_step: int, steps: int, work: Work = float) -> Iter
     with ExitStack() as stack:
         writer = stack.enter_context(MetricsWriter(run, from_step=from_step))
         shown = stack.enter_context(show_run(from_step, steps, work))
+        if from_step:
+            shown.write("event", from_step, message="from the checkpoint of this step on")
         yield Both(writer, shown)
 
 
