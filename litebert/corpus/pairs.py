@@ -136,6 +136,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.windows.sizes)
 
+    @cached_property
+    def usual_size(self) -> float:
+        """How many sentences half of the windows have at most."""
+        return float(np.median(self.windows.sizes))
+
     def segments(self, windows_B: Integers, keys_B: Keys) -> Segments:
         """What becomes of these windows under these keys."""
         shards_B, firsts_B = self.find_sentences(windows_B)

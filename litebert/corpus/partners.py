@@ -2,9 +2,10 @@
 
 Only its text may tell a random segment from a true one. So it is a true one, of a window in another document: what
 windows may not cross it does not cross either, it never opens a document, and any text is met as often as among true
-ones. Some windows are looked at, and of their second segments the first is taken that has as many sentences as the one
-it takes the place of, and about as many tokens. Google's code takes sentences of any document, as many as there is room
-for.
+ones. Some windows are looked at, and each is split so that its second segment has as many sentences as the one whose
+place it takes; the first is taken that has about as many tokens, too. Where none has, the closest is, and where all
+windows are of one document or have one sentence, sentences from anywhere. Google's code takes sentences of any
+document, as many as there is room for.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.corpus.draws import Floats, Integers, Keys, below, make_keys
+from litebert.corpus.draws import Floats, Integers, Keys, below, make_keys, uniform
 from litebert.corpus.shards import Corpus
 
 if TYPE_CHECKING:
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 NUM_CANDIDATES = 128
 NUM_FIRST = 32
 """Looked at before all others."""
-CLOSE_ENOUGH = 1 / 16
-"""Of the tokens wanted: not the closest is taken, which would be one of many short sentences."""
+CLOSE_ENOUGH = 1 / 64
+"""Of the tokens wanted, more or fewer."""
 OTHER_SIZE = 1 / 4
-"""Of the tokens wanted: another number of sentences is as ill as so many tokens too few."""
-ALONE = 1 << 32
+"""Of the tokens that a sentence wanted has on average: what each sentence more or fewer costs."""
+ALONE_COST = 1 << 32
 """What a window of one sentence costs: it is taken only where there are no others."""
 
 # Purposes of draws, among those of pairs.py.
-WINDOW, SPLIT = 6, 7
+WINDOW, CHANCE = 6, 7
 DOCUMENT, SENTENCE = 11, 12
 
 
@@ -63,7 +64,7 @@ class Partners(NamedTuple):
 def draw_partners(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:
     """A second segment of another document for each that is wanted."""
     partners, costs_R = choose(pairs, wanted, keys_R, np.arange(NUM_FIRST))
-    # As a rule one of the first few suits, and no later one is taken before it.
+    # Often one of the first suits, and no later one is taken before it.
     left = np.flatnonzero(costs_R > 0)
     others, other_costs = choose(pairs, wanted.of(left), keys_R[left], np.arange(NUM_FIRST, NUM_CANDIDATES))
     better = other_costs < costs_R[left]
@@ -78,11 +79,15 @@ def choose(pairs: "Pairs", wanted: Wanted, keys_R: Keys, numbers_C: Integers) ->
     keys_RC = make_keys(keys_R[:, None], numbers_C)
     windows_RC = below(keys_RC, WINDOW, len(pairs))
     sizes_RC = pairs.windows.sizes[windows_RC].astype(np.int64)
-    splits_RC = np.where(sizes_RC > 1, 1 + below(keys_RC, SPLIT, np.maximum(sizes_RC - 1, 1)), 0)
+    splits_RC = np.maximum(sizes_RC - wanted.num_sentences_R[:, None], np.minimum(sizes_RC - 1, 1))
     shards_RC, firsts_RC = pairs.find_sentences(windows_RC)
     begins_RC = pairs.token_starts(shards_RC, firsts_RC + splits_RC)
     ends_RC = pairs.token_starts(shards_RC, firsts_RC + sizes_RC)
-    costs_RC = weigh(sizes_RC - splits_RC, ends_RC - begins_RC, wanted) + np.where(sizes_RC > 1, 0, ALONE)
+    costs_RC = weigh(sizes_RC - splits_RC, ends_RC - begins_RC, wanted) + np.where(sizes_RC > 1, 0, ALONE_COST)
+    # A true segment is one of its window's, each as likely: of many sentences, each split is less often met.
+    usual = max(pairs.usual_size / 2, 1)
+    is_met_RC = uniform(keys_RC, CHANCE) * (sizes_RC - 1) < np.maximum(wanted.num_sentences_R[:, None], usual)
+    costs_RC += np.where(is_met_RC, 0, wanted.num_tokens_R[:, None])
     shards_R, begins_R, ends_R = find_documents(pairs.corpus, wanted.documents_R)
     is_behind_RC = (shards_RC == shards_R[:, None]) & (firsts_RC >= begins_R[:, None])
     costs_RC[is_behind_RC & (firsts_RC < ends_R[:, None])] = np.inf
@@ -93,13 +98,17 @@ def choose(pairs: "Pairs", wanted: Wanted, keys_R: Keys, numbers_C: Integers) ->
 def weigh(num_sentences_RC: Integers, num_tokens_RC: Integers, wanted: Wanted) -> Floats:
     """How ill each candidate suits.
 
-    What is too long for the room does not suit at all, unless the segment whose place it takes is too: then both are
-    cut, and what is not would be known by its length.
+    What is too long for the room does not suit at all, and what is shorter is taken no more readily than what is longer
+    as far as there is room. Where the segment whose place it takes is too long itself, both are cut: what is not would
+    be known by its length.
     """
-    wanted_R1, room_R1 = wanted.num_tokens_R[:, None], wanted.rooms_R[:, None]
-    costs_RC = np.maximum(np.abs(num_tokens_RC - wanted_R1) - CLOSE_ENOUGH * wanted_R1, 0)
-    costs_RC += np.where(num_sentences_RC != wanted.num_sentences_R[:, None], OTHER_SIZE * wanted_R1, 0)
-    return np.where((num_tokens_RC <= room_R1) | (wanted_R1 > room_R1), costs_RC, num_tokens_RC + room_R1)
+    num_R1, wanted_R1, room_R1 = wanted.num_sentences_R[:, None], wanted.num_tokens_R[:, None], wanted.rooms_R[:, None]
+    is_cut_R1 = wanted_R1 > room_R1
+    close_R1 = CLOSE_ENOUGH * wanted_R1
+    close_R1 = np.where(is_cut_R1, close_R1, np.minimum(close_R1, room_R1 - wanted_R1))
+    costs_RC = np.maximum(np.abs(num_tokens_RC - wanted_R1) - close_R1, 0)
+    costs_RC += OTHER_SIZE * wanted_R1 * np.abs(num_sentences_RC - num_R1) / num_R1
+    return np.where((num_tokens_RC <= room_R1) | is_cut_R1, costs_RC, num_tokens_RC + room_R1)
 
 
 def fill_rooms(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:

@@ -15,10 +15,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from litebert.batch import NO_LABEL
 from litebert.config import UserError
-from litebert.corpus.draws import below, make_keys
+from litebert.corpus.draws import make_keys
 from litebert.corpus.loader import Loader
 from litebert.corpus.masking import MaskingConfig
-from litebert.corpus.pairs import DIRECTION, PairConfig, Pairs, Segments, draw_lengths
+from litebert.corpus.pairs import PairConfig, Pairs, Segments, draw_lengths
 from litebert.corpus.shards import Corpus
 from tests.corpus.made import NUM_SENTENCES, origin, random_shape, write_corpus
 
@@ -238,21 +238,22 @@ def test_google_takes_an_odd_token_from_the_segment_shown_second(make_corpus: Ca
 @pytest.mark.parametrize(
     ("length", "short_share", "windows"),
     [(32, 0.1, "document"), (64, 0.1, "document"), (128, 0.1, "document"), (128, 1.0, "document"),
-     (64, 0.1, "paragraph"), (128, 0.1, "paragraph")],
+     (512, 0.1, "document"), (64, 0.1, "paragraph"), (128, 0.1, "paragraph")],
 )  # fmt: skip
 def test_the_lengths_of_the_segments_do_not_tell_a_random_one(
     make_corpus: Callable[..., Corpus], objective: str, length: int, short_share: float, windows: str
 ) -> None:
     """A tree that sees lengths alone finds no more than chance in windows that it has not learned from."""
-    random = np.random.default_rng(1)
-    shape = [random.integers(4, 40, random.integers(10, 60)).tolist() for _ in range(600)]
+    random, factor = np.random.default_rng(1), max(1, length // 128)
+    shape = [random.integers(4, 40, factor * random.integers(10, 60)).tolist() for _ in range(600 // factor)]
     corpus = make_corpus(shape, paragraph=5)
     options: dict[str, Any] = {"objective": objective, "windows": windows}
     pairs = Pairs(corpus, PairConfig(length=length, short_share=short_share, **options))
-    drawn = pairs.segments(np.arange(len(pairs)), make_keys(5, np.arange(len(pairs))))
+    windows_B, epochs_B = (array.ravel() for array in np.meshgrid(np.arange(len(pairs)), np.arange(2 * factor - 1)))
+    drawn = pairs.segments(windows_B, make_keys(5, epochs_B, windows_B))
     is_random = drawn.labels_B == (1 if objective == "nsp" else 2)
     lengths = np.stack([*drawn.lengths_2B, drawn.lengths_2B.sum(axis=0)], axis=1)
-    learned = pairs.documents(np.arange(len(pairs))) % 2 == 0
+    learned = pairs.documents(windows_B) % 2 == 0
     tree = DecisionTreeClassifier(max_depth=5, min_samples_leaf=50, class_weight="balanced")
     tree.fit(lengths[learned], is_random[learned])
     found = tree.predict(lengths[~learned])
@@ -280,7 +281,25 @@ def test_a_random_segment_is_built_like_a_true_one(make_corpus: Callable[..., Co
     assert min(counts.total() for counts in numbers.values()) > 500
     for size in (1, 2, 3, 4):
         next_share, random_share = (numbers[label][size] / numbers[label].total() for label in (0, 1))
-        assert abs(next_share - random_share) < 0.05
+        error = np.sqrt(sum(next_share * (1 - next_share) / counts.total() for counts in numbers.values()))
+        assert abs(next_share - random_share) <= 4 * error
+
+
+@pytest.mark.parametrize("short_share", [0.0, 1.0])
+def test_a_random_segment_is_not_cut_where_the_true_one_fits(
+    make_corpus: Callable[..., Corpus], short_share: float
+) -> None:
+    """Else what is cut would tell it."""
+    shape = np.random.default_rng(1).integers(4, 21, (600, 30)).tolist()
+    config = PairConfig(objective="nsp", length=128, short_share=short_share)
+    corpus = make_corpus(shape)
+    keys = make_keys(0, 0, np.arange(len(Pairs(corpus, config))))
+    fits = draw_lengths(config, keys) >= 40  # two sentences at least
+    random = [second for (_, second, label), fit in zip(sequences(corpus, config), fits, strict=True) if label and fit]
+    assert len(random) > 500
+    for second in random:
+        lengths = Counter(map(origin, second))
+        assert all(shape[document][place] == size for (document, place), size in lengths.items())
 
 
 def test_random_segments_are_of_any_text_as_often_as_true_ones(make_corpus: Callable[..., Corpus]) -> None:
@@ -304,15 +323,25 @@ def test_where_nearly_all_windows_are_of_one_document_segments_are_still_of_anot
 
 
 def test_a_window_is_shortened_from_its_end_as_from_its_front(make_corpus: Callable[..., Corpus]) -> None:
-    """Both keep all sentences that fit: seen backwards, what is left of a window is the same."""
-    pairs = Pairs(make_corpus([[5] * 6] * 4000), PairConfig(objective="none", length=64, short_share=1.0))
+    """From its front alone, a long sentence would be left out behind, and the first segment be the longer."""
+    shape = np.random.default_rng(1).choice([3, 30], (3000, 12), p=[0.7, 0.3]).tolist()
+    pairs = Pairs(make_corpus(shape), PairConfig(length=128, short_share=1.0))
     windows = np.arange(len(pairs))
-    keys = make_keys(3, windows)
-    sizes, budgets = pairs.segments(windows, keys).lengths_2B[0], draw_lengths(pairs.config, keys)
-    from_end = below(keys, DIRECTION, 2) > 0
-    whole = budgets >= 30
-    means = [sizes[whole & chosen].mean() for chosen in (from_end, ~from_end)]
-    assert sizes.max() == 30 and abs(means[0] - means[1]) < 0.7
+    drawn = pairs.segments(windows, make_keys(3, windows))
+    paired = drawn.labels_B != NO_LABEL
+    earlier = (drawn.lengths_2B[0] - drawn.lengths_2B[1])[paired] * np.where(drawn.labels_B[paired] == 0, 1, -1)
+    assert abs(earlier.mean()) < 4 * earlier.std() / np.sqrt(paired.sum())
+
+
+def test_a_window_is_shortened_to_any_part_of_it(make_corpus: Callable[..., Corpus]) -> None:
+    pairs = Pairs(make_corpus([[5] * 12] * 4000), PairConfig(objective="none", length=62, short_share=1.0))
+    windows = np.arange(len(pairs))
+    drawn = pairs.segments(windows, make_keys(3, windows))
+    first, length = drawn.begins_2B[0] % 60 // 5, drawn.lengths_2B[0] // 5
+    few = length < 4
+    middles = (first + length / 2)[few]
+    assert few.sum() > 1000 and abs(middles.mean() - 6) < 0.5
+    assert np.histogram(middles, 4, (0, 12))[0].min() > few.sum() / 8
 
 
 def test_a_sentence_alone_has_a_partner_only_where_there_is_another_document(
