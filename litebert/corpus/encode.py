@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.corpus.index import Block, Split
-from litebert.text.plain_stops import split_documents
+from litebert.text.plain_stops import split_document_sentences
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.text.words import word_starts
 
@@ -44,7 +44,7 @@ class DocumentEncoder:
 
     def encode_text(self, text: str) -> Block:
         """Sentences without tokens are dropped, and with them paragraphs and documents of nothing else."""
-        sentences = split_documents(text)
+        sentences = split_document_sentences(text)
         if self.words == "jieba":
             tokens, lengths, starts = self.encode_words(sentences.texts)
         else:

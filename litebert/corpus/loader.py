@@ -83,7 +83,7 @@ class Mixture:
         require(math.isfinite(sum(weights)), "the weights of the corpora are too large to add up; give smaller ones")
         exact = np.array(weights) / sum(weights) * ROUND_SIZE
         self.counts = np.floor(exact).astype(np.int64)
-        self.counts[np.argsort(self.counts - exact)[: ROUND_SIZE - self.counts.sum()]] += 1
+        self.counts[np.argsort(self.counts - exact, kind="stable")[: ROUND_SIZE - self.counts.sum()]] += 1
         require(self.counts.min() > 0, f"a corpus has less than 1/{ROUND_SIZE} of the weight; give it more")
         self.seed = seed
 

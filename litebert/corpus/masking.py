@@ -147,7 +147,7 @@ def choose(
     if weights_T is not None:
         # A race of exponential times, at rates that are the weights: the first ones are a weighted sample.
         weights_N = np.bincount(ngrams_I, weights_T[inner_T], len(firsts_N)) / sizes_N
-        priorities_N = 1 - (1 - priorities_N) ** (1 / weights_N)
+        priorities_N = -np.log1p(-priorities_N) / weights_N
     taken_N = take(
         sizes_N=sizes_N,
         sequences_N=sequences_T[firsts_N],
@@ -186,7 +186,7 @@ def take(
     Their number is what holds the wanted tokens on average, a fraction of one decided by luck; the sizes of those that
     are taken have no part in it. Where the wanted tokens are a cap, as many are taken as it holds.
     """
-    order = np.argsort(sequences_N + priorities_N)
+    order = np.lexsort((priorities_N, sequences_N))
     sizes, sequences = sizes_N[order], sequences_N[order]
     firsts = np.searchsorted(sequences, sequences)
     if capped:

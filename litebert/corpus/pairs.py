@@ -58,7 +58,8 @@ class PairConfig:
     length: int = 512
     """The longest sequence, [CLS] and [SEP] included."""
     short_share: float = 0.1
-    """How many sequences are shorter, to any length: by whole sentences, and the last two are cut."""
+    """How many sequences are shorter, to any length: by whole sentences, as long as a pair or, without pairs, a single
+    one remains, which is then cut. By Google's code, of how many documents."""
     windows: Literal["document", "paragraph"] = "document"
     """What a sequence's sentences may not cross."""
     fidelity: Literal["paper", "google"] = "paper"
@@ -168,9 +169,8 @@ class Pairs:
             )
             find_partners = fill_rooms if self.config.fidelity == "google" else draw_partners
             shards_2B[1, random], begins_2B[1, random], ends_2B[1, random] = find_partners(self, wanted, keys_B[random])
-        limits_B = self.config.length - np.where(kinds_B == ALONE, NUM_MARKS - 1, NUM_MARKS)
-        if self.config.fidelity == "paper":
-            limits_B -= self.config.budget - budgets_B
+        limits_B = budgets_B if self.config.fidelity == "paper" else np.full_like(budgets_B, self.config.budget)
+        limits_B = limits_B + (self.config.has_pairs & (kinds_B == ALONE))  # which has a mark less
         begins_2B, lengths_2B = self.cut(begins_2B, ends_2B - begins_2B, limits_B, kinds_B, keys_B)
         order = np.where(kinds_B == SWAPPED, [[1], [0]], [[0], [1]])
         return Segments(
@@ -279,29 +279,29 @@ def cut_windows(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """The first sentence and the size of each window of a shard, which is the corpus's so-and-so-many-th."""
     ends = getattr(shard, config.unit_ends).astype(np.int64)
-    documents = Documents(
+    units = Units(
         token_starts=np.concatenate([[0], shard.sentence_ends]).astype(np.int64),
         begins=np.concatenate([[0], ends[:-1]]),
         ends=ends,
         keys=make_keys(seed, number, np.arange(len(ends))),
     )
     if config.fidelity == "google":
-        walked = list(fill_windows(documents, config))
+        walked = list(fill_windows(units, config))
     else:
         # A long sentence that does not fit begins the next window, so the first of a window's sentences are longer than
         # its last. Half of the documents are cut from their end, where it is the other way round: lengths tell nothing.
-        from_end = below(documents.keys, DIRECTION, 2) > 0
+        from_end = below(units.keys, DIRECTION, 2) > 0
         walked = [
-            *pack_windows(documents.choose(~from_end), config),
-            *pack_windows_backwards(documents.choose(from_end), config),
+            *pack_windows(units.choose(~from_end), config),
+            *pack_windows_backwards(units.choose(from_end), config),
         ]
     starts, stops = (np.concatenate(arrays) for arrays in zip(*walked, strict=True))
     order = np.argsort(starts, kind="stable")
     return starts[order].astype(np.uint32), (stops - starts)[order].astype(np.uint16)
 
 
-class Documents(NamedTuple):
-    """Some documents of a shard, each from its first sentence up to but without its end."""
+class Units(NamedTuple):
+    """Documents or paragraphs of a shard, each from its first sentence up to but without its end."""
 
     token_starts: Integers
     """At which token of the shard each sentence begins, and at the end where the last one ends."""
@@ -309,13 +309,13 @@ class Documents(NamedTuple):
     ends: Integers
     keys: Keys
 
-    def choose(self, chosen: NDArray[np.bool_]) -> "Documents":
-        return Documents(self.token_starts, self.begins[chosen], self.ends[chosen], self.keys[chosen])
+    def choose(self, chosen: NDArray[np.bool_]) -> "Units":
+        return Units(self.token_starts, self.begins[chosen], self.ends[chosen], self.keys[chosen])
 
 
-def pack_windows(documents: Documents, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
-    """As many whole sentences as fit, two at least. All documents are gone through at once, a window each at a time."""
-    token_starts, begins, ends, _ = documents
+def pack_windows(units: Units, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
+    """As many whole sentences as fit, two at least. All units are gone through at once, a window each at a time."""
+    token_starts, begins, ends, _ = units
     fewest, starts = config.fewest_sentences, begins
     while len(starts):
         starts = np.clip(ends - fewest, begins, starts)  # the last sentence takes the one before with it
@@ -326,9 +326,9 @@ def pack_windows(documents: Documents, config: PairConfig) -> Iterator[tuple[Int
         starts, begins, ends = stops[left], begins[left], ends[left]
 
 
-def pack_windows_backwards(documents: Documents, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
-    """The same from the ends of the documents."""
-    token_starts, begins, ends, _ = documents
+def pack_windows_backwards(units: Units, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
+    """The same from the ends of the units."""
+    token_starts, begins, ends, _ = units
     fewest, stops = config.fewest_sentences, ends
     while len(stops):
         stops = np.clip(begins + fewest, stops, ends)  # the first sentence takes the one behind with it
@@ -339,9 +339,9 @@ def pack_windows_backwards(documents: Documents, config: PairConfig) -> Iterator
         stops, begins, ends = starts[left], begins[left], ends[left]
 
 
-def fill_windows(documents: Documents, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
+def fill_windows(units: Units, config: PairConfig) -> Iterator[tuple[Integers, Integers]]:
     """As Google's code does: sentences until the length that was drawn for the document is reached or passed."""
-    token_starts, starts, ends, keys = documents
+    token_starts, starts, ends, keys = units
     lengths = draw_lengths(config, keys)
     while len(starts):
         stops = np.minimum(np.searchsorted(token_starts, token_starts[starts] + lengths), ends)

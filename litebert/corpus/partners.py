@@ -88,7 +88,7 @@ def choose(pairs: "Pairs", wanted: Wanted, keys_R: Keys, numbers_C: Integers) ->
     usual = max(pairs.usual_size / 2, 1)
     is_met_RC = uniform(keys_RC, CHANCE) * (sizes_RC - 1) < np.maximum(wanted.num_sentences_R[:, None], usual)
     costs_RC += np.where(is_met_RC, 0, wanted.num_tokens_R[:, None])
-    shards_R, begins_R, ends_R = find_documents(pairs.corpus, wanted.documents_R)
+    shards_R, begins_R, ends_R = find_bounds(pairs.corpus, wanted.documents_R)
     is_behind_RC = (shards_RC == shards_R[:, None]) & (firsts_RC >= begins_R[:, None])
     costs_RC[is_behind_RC & (firsts_RC < ends_R[:, None])] = np.inf
     best = np.arange(len(keys_R)), np.argmin(costs_RC, axis=1)
@@ -117,7 +117,7 @@ def fill_rooms(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:
     corpus, unit_ends = pairs.corpus, pairs.config.unit_ends
     documents_R = below(keys_R, DOCUMENT, corpus.num_documents - 1)
     documents_R += documents_R >= wanted.documents_R
-    shards_R, begins_R, ends_R = find_documents(corpus, documents_R)
+    shards_R, begins_R, ends_R = find_bounds(corpus, documents_R)
     firsts_R = begins_R + below(keys_R, SENTENCE, ends_R - begins_R)
     units_R = corpus.find_numbers(unit_ends, shards_R, firsts_R)
     last_R = corpus.find_starts(unit_ends, shards_R, units_R + 1) - 1
@@ -126,7 +126,7 @@ def fill_rooms(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:
     return Partners(shards_R, tokens_R, pairs.token_starts(shards_R, np.minimum(filling_R, last_R) + 1))
 
 
-def find_documents(corpus: Corpus, documents_R: Integers) -> tuple[Integers, Integers, Integers]:
+def find_bounds(corpus: Corpus, documents_R: Integers) -> tuple[Integers, Integers, Integers]:
     """Each document's shard, its first sentence there, and where it ends."""
     shards_R = np.searchsorted(corpus.first_documents, documents_R, side="right") - 1
     numbers_R = documents_R - corpus.first_documents[shards_R]

@@ -81,8 +81,8 @@ def warn_of_changes(sources: Sequence[Source], out: str) -> None:
     if not indexes:
         return
     oldest = min(files.local_path(index).stat().st_mtime for index in indexes)
-    here = [source.path for source in sources if not is_remote(source.path)]
-    changed = [path for path in here if files.local_path(path).stat().st_mtime > oldest]
+    here = [files.local_path(source.path) for source in sources if not is_remote(source.path)]
+    changed = [path for path in here if path.exists() and path.stat().st_mtime > oldest]
     if changed:
         logger.warning(
             "%s was written, or copied, after the corpus in %s; if it is another text now, choose another --out",

@@ -13,6 +13,8 @@ from multiprocessing.context import BaseContext
 from types import FrameType
 
 PRELOADED = ["litebert.corpus.encode", "sentencepiece"]
+MAIN = threading.Lock()
+"""Held by the thread for which the program that starts processes has another name."""
 
 
 def worker_context() -> BaseContext:
@@ -59,11 +61,12 @@ def without_main() -> Iterator[None]:
     It would take as long as whatever that imports, and begin anew what is not below `if __name__ == "__main__":`.
     """
     main = sys.modules["__main__"]
-    spec, main.__spec__ = main.__spec__, ModuleSpec("litebert.__main__", None)  # of a package: it is left alone
-    try:
-        yield
-    finally:
-        main.__spec__ = spec
+    with MAIN:
+        spec, main.__spec__ = main.__spec__, ModuleSpec("litebert.__main__", None)  # of a package: it is left alone
+        try:
+            yield
+        finally:
+            main.__spec__ = spec
 
 
 def count_cores() -> int:

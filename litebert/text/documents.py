@@ -6,6 +6,7 @@ or counted and passed over if the config says so.
 """
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -70,7 +71,7 @@ def is_remote(path: str) -> bool:
 
 
 def identity(path: str) -> str:
-    return path if is_remote(path) else str(Path(path).resolve())
+    return path if is_remote(path) else os.path.realpath(path)  # Path.resolve fails for a link to itself
 
 
 def check_packages(path: str) -> None:

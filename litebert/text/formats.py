@@ -46,6 +46,8 @@ ENDLESS = {
 # Of a Parquet file at a time: documents may be long.
 NUM_ROWS = 16
 MOST_NAMES, LONGEST_NAME = 12, 40
+FIRST_LONE_BYTE = 0xDC00
+"""What Python adds to a byte that is no UTF-8 where it is to be kept."""
 
 DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
@@ -162,7 +164,7 @@ def find_documents(text: str, separator: bytes) -> list[str]:
 
 def attempt_each(stretch: bytes, separator: bytes, line: int) -> Iterator[str | Bad]:
     """The documents of some text, and what is wrong with those that cannot be decoded."""
-    for block in stretch.split(separator):
+    for block in LOOSE_BLANK_LINE.split(stretch) if separator == b"\n\n" else stretch.split(separator):
         try:
             yield from find_documents(block.decode(), separator)
         except UnicodeDecodeError as error:
@@ -319,7 +321,8 @@ def describe(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"broken UTF-8 ({error.reason}, 0x{error.object[error.start]:02x}); convert or mend it"
     if isinstance(error, UnicodeEncodeError):
-        return "broken UTF-8 (half a character); convert or mend it"
+        code = ord(error.object[error.start]) - FIRST_LONE_BYTE
+        return f"broken UTF-8 ({f'0x{code:02x}' if 0x80 <= code <= 0xFF else 'half a character'}); convert or mend it"
     if isinstance(error, json.JSONDecodeError | RecursionError):
         return f"not JSON ({error}); mend it"
     if "integer string conversion" in str(error):  # with advice to whoever writes Python

@@ -100,7 +100,7 @@ def read_characters(text: str) -> Characters:
     return Characters(codes, KINDS.take(codes))
 
 
-def split_documents(text: str) -> Sentences:
+def split_document_sentences(text: str) -> Sentences:
     """The sentences of documents with blank lines between them, none of them empty."""
     characters = read_characters(text)
     line_ends = np.flatnonzero(characters.kinds == LINE_END)

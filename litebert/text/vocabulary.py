@@ -157,20 +157,16 @@ def open_vocabulary(path: str | Path) -> Vocabulary:
 def check_companion(companion: Path, file: Path, pieces: Sequence[str]) -> None:
     """Refuses the tokenizer.json of another vocabulary beside the file that decides here: transformers reads that one.
 
-    It may have pieces that were added.
+    It may have pieces that were added, and none for what no text has, such as a line of vocab.txt that comes again.
     """
     try:
         listed = read_json(companion)["model"]["vocab"]
-        others = (
-            [piece for piece, _ in listed]
-            if isinstance(listed, list)
-            else sorted(listed, key=lambda piece: listed[piece])
-        )
+        ids = {piece: index for index, (piece, _) in enumerate(listed)} if isinstance(listed, list) else dict(listed)
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{companion} is not a tokenizer; copy it again, or remove it") from None
     require(
-        others[: len(pieces)] == list(pieces),
-        f"{companion} is of another vocabulary ({len(others)} pieces) than {file.name} beside it ({len(pieces)}); copy "
+        all(ids.get(piece) == index for index, piece in enumerate(pieces) if piece != f"<{index}>"),
+        f"{companion} is of another vocabulary ({len(ids)} pieces) than {file.name} beside it ({len(pieces)}); copy "
         "the right one there, or remove it",
     )
 

@@ -257,8 +257,21 @@ def test_a_link_that_leads_nowhere_is_refused_or_passed_over(tmp_path: Path) -> 
     reader = Reader(ReadConfig(skip_bad=True))
     assert [text for source in find_sources([tmp_path]) for text in reader.read(source)] == ["text"]
     assert reader.skipped == 1
-    with pytest.raises(UserError, match=f"^{link} does not exist; correct the path$"):
+    link.unlink()
+    link.symlink_to(link)
+    assert read(tmp_path, skip_bad=True) == ["text"], "a link to itself"
+    with pytest.raises(UserError, match=f"^{link} "):
         find_sources([link])
+
+
+@pytest.mark.parametrize("blank", [b"\n\n", b"\n \n", b"\n\t \n\n"])
+def test_a_broken_byte_costs_one_document_whatever_is_in_blank_lines(tmp_path: Path, blank: bytes) -> None:
+    texts = [b"document %d" % number for number in range(1000)]
+    path = write(tmp_path, "a.txt", blank.join([*texts[:500], b"broken \xff", *texts[500:]]))
+    line = 1 + 500 * blank.count(b"\n")
+    with pytest.raises(UserError, match=f"a.txt, line {line}: broken UTF-8"):
+        read(path)
+    assert read(path, skip_bad=True) == [text.decode() for text in texts]
 
 
 def test_one_bad_part_makes_a_whole_file_bad_if_files_are_documents(tmp_path: Path) -> None:

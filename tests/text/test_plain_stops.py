@@ -15,7 +15,7 @@ from litebert.text.plain_stops import (
     SPACE,
     find_stops,
     read_characters,
-    split_documents,
+    split_document_sentences,
 )
 from litebert.text.sentences import EXCLAIMED_NAMES, SPECIAL, split_sentences
 
@@ -31,7 +31,7 @@ WORDS = [
 def check(documents: Sequence[str]) -> None:
     """Against the sentences of each paragraph by itself."""
     split = [[split_sentences(line) for line in document.split("\n")] for document in documents]
-    found = split_documents("\n\n".join(documents))
+    found = split_document_sentences("\n\n".join(documents))
     assert found.texts == [sentence for document in split for paragraph in document for sentence in paragraph]
     # A blank line is a paragraph of nothing.
     lines = [paragraph for document in split for paragraph in [*document, []]][:-1]
@@ -81,14 +81,14 @@ def test_so_they_are_in_real_text(name: str, real_lines: Callable[[str, int], li
 
 
 def test_only_a_line_end_ends_a_paragraph_and_a_blank_line_a_document() -> None:
-    found = split_documents("one\u2028two\x0cthree\nfour\n\n五。六。")
+    found = split_document_sentences("one\u2028two\x0cthree\nfour\n\n五。六。")
     assert found.texts == ["one\u2028two\x0cthree", "four", "五。", "六。"]
     assert found.paragraph_ends.tolist() == [1, 2, 2, 4]
     assert found.document_ends.tolist() == [2, 4]
 
 
 def test_no_documents_have_no_sentences() -> None:
-    assert split_documents("").texts == [] and split_documents("").document_ends.tolist() == [0]
+    assert split_document_sentences("").texts == [] and split_document_sentences("").document_ends.tolist() == [0]
 
 
 @pytest.mark.parametrize(
