@@ -57,6 +57,7 @@ OWN_TEXT = [
 """The same path for oneself, in five lines."""
 OPTIONS = "options.json"
 """Of a demo that is not done."""
+PAGE = "report.html"
 console = Console(soft_wrap=True)
 
 
@@ -227,14 +228,21 @@ def compare_with_transformers(folder: Path) -> float:
     return float((ours - theirs).abs().max())
 
 
-def clear_unless_same(options: Options, folders: Sequence[Path]) -> None:
-    """Goes on with what an interrupted demo has left, unless that was made otherwise."""
+def clear_unless_same(options: Options, made: Sequence[Path]) -> bool:
+    """Whether it goes on with what an interrupted demo has left; else that, or a finished one, gives way."""
     stored, wanted = options.out / OPTIONS, dataclasses.asdict(options) | {"out": str(options.out)}
     if stored.exists() and read_json(stored) == wanted:
-        return
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    if (options.out / PAGE).exists():
+        console.print(f"the finished demo in {options.out}/ is made anew; another --out keeps it")
+    for path in made:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     write_json(stored, wanted)
+    return False
 
 
 def main() -> None:
@@ -243,12 +251,15 @@ def main() -> None:
     twins = {"ALBERT": out / "albert", "BERT": out / "bert"}
     tuned = {"pre-trained": out / "kinds-pretrained", "random weights": out / "kinds-random"}
 
+    pages = out / PAGE, out / "curves.png", out / "layers.png"
+    goes_on = clear_unless_same(options, (out / "vocab", out / "corpus", *twins.values(), *tuned.values(), *pages))
+
     console.rule("1. a vocabulary")
-    write_text(out / "text.txt")
-    call("vocab", out / "text.txt", "--size", options.vocab_size, "--out", out / "vocab", "--overwrite")
+    if not (out / "vocab" / "spiece.model").exists():
+        write_text(out / "text.txt")
+        call("vocab", out / "text.txt", "--size", options.vocab_size, "--out", out / "vocab")
 
     console.rule("2. a corpus")
-    clear_unless_same(options, (out / "corpus", *twins.values(), *tuned.values()))
     call("corpus", out / "text.txt", "--vocab", out / "vocab", "--out", out / "corpus", "--dev", "10%")
     call("corpus", out / "corpus", "--show", 2, "--length", options.length)
 
@@ -273,10 +284,10 @@ def main() -> None:
     console.rule("6. what layers do to their input, and a page of everything")
     call("layers", *(run / "model" for run in twins.values()), "--names", *twins,
          "--text", out / "text.txt", "--out", out / "layers.png")  # fmt: skip
-    call("report", *twins.values(), *tuned.values(), "--out", out / "report.html", "--title", "A first model")
+    call("report", *twins.values(), *tuned.values(), "--out", out / PAGE, "--title", "A first model")
 
     (out / OPTIONS).unlink()  # the next one measures everything again
-    console.rule(f"made in {(time.monotonic() - start) / 60:.1f} minutes")
+    console.rule(f"{'the rest of it ' * goes_on}made in {(time.monotonic() - start) / 60:.1f} minutes")
     scores = {name: read_json(run / "scores.json")["test"]["accuracy"] for name, run in tuned.items()}
     print_table(
         [
@@ -290,7 +301,7 @@ def main() -> None:
     if scores["pre-trained"]["median"] <= scores["random weights"]["median"]:
         console.print("the pre-training did not help here; with more --steps it may")
     console.print(f"{out}/  text.txt, vocab/, corpus/, albert/ and bert/ (config, metrics, model), kinds*/ (the task)")
-    console.print(f"{out}/  report.html: open it in a browser; curves.png, layers.png")
+    console.print(f"{out}/  {PAGE}: open it in a browser; curves.png, layers.png")
     example = f'litebert fill-mask {twins["ALBERT"]}/model "Return the [MASK] of the list."'
     steps = [". .venv/bin/activate", f"litebert inspect {twins['ALBERT']}/model", example, *OWN_TEXT]
     for start_of_line, line in zip(["next:", *[""] * len(steps)], steps, strict=False):

@@ -61,10 +61,8 @@ def make_preset(options: Options) -> "Model":
     from litebert.models.model import Model
     from litebert.presets import PRESETS, find_preset, is_preset
 
-    require(
-        is_preset(options.src),
-        f"{options.src} is no folder, no checkpoint and no preset{nearest(options.src, PRESETS)}; correct it",
-    )
+    known = nearest(options.src.replace("_", "-"), PRESETS)
+    require(is_preset(options.src), f"{options.src} is no folder, no checkpoint and no preset{known}; correct it")
     torch.manual_seed(options.seed)
     return Model(override(find_preset(options.src), find_changes(options)), PRETRAINING)
 

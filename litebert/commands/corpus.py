@@ -169,7 +169,8 @@ def warn_of_oddities(summary: dict[str, Any], dev_share: float) -> None:
     logger = logging.getLogger(__name__)
     documents = summary["splits"]["dev"]["documents"]
     if dev_share and documents < FEW_DOCUMENTS:
-        advice = "build it again elsewhere with --dev 10%" if dev_share < ENOUGH else "build it of more documents"
+        may_help = dev_share < ENOUGH <= summary["documents"] * ENOUGH / FEW_DOCUMENTS
+        advice = "build it again, with --dev 10% and another --out" if may_help else "build it of more documents"
         logger.warning("%d documents are held out, too few to measure a model on; %s", documents, advice)
     if summary["unknown_rate"] > MUCH_UNKNOWN:
         logger.warning(

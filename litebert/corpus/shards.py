@@ -168,7 +168,10 @@ def list_names(folder: str) -> list[str]:
 def find_indexes(path: str) -> list[Index]:
     """The indexes of a corpus's parts, in their order."""
     names = [name for name in list_names(path) if INDEX_NAME.fullmatch(name)]
-    require(names, f"{path} is no corpus: it has no index.json; make one with litebert corpus TEXT --out {path}")
+    require(
+        names,
+        f"{path} is no corpus: it has no index.json; build one with litebert corpus TEXT --vocab VOCAB --out CORPUS",
+    )
     indexes = sorted((read_index(join_path(path, name)) for name in names), key=lambda index: index.part)
     for index in indexes:
         require(

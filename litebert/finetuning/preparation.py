@@ -118,7 +118,8 @@ def check_dev(task: Task, dev: Sequence[Split], train: Split, data: str) -> None
     for split in dev:
         require(task.is_labelled(split.examples), f"{split.name} of {data} has no labels; it cannot choose a model")
         files = {PLACE.sub("", examples[0].place) for examples in (split.examples, train.examples)}
-        require(len(files) == 2, f"{data} is one file for train and {split.name}; give the folder that holds both")
+        advice = f"give the folder that holds both, named train and {split.name}"
+        require(len(files) == 2, f"{data} is one file for train and {split.name}; {advice}")
 
 
 def check_sharing_of_work(config: FinetuneConfig, question: Question, ranks: Ranks) -> None:

@@ -37,7 +37,9 @@ from litebert.models.hub_config import (
 from litebert.models.model import Model
 from litebert.models.names import BUFFERS, TIED, Family, from_folder, name_tensors, to_folder
 
-GIVE_A_MODEL = "give a model folder or the prefix of a TensorFlow checkpoint"
+GIVE_A_MODEL = (
+    "give a model folder or the prefix of a TensorFlow checkpoint; litebert convert PRESET FOLDER makes one of a preset"
+)
 PROJECTION = "albert.encoder.embedding_hidden_mapping_in"
 
 

@@ -149,7 +149,8 @@ def find_split(data: str | Path, *names: str, suffixes: Sequence[str] = ()) -> s
         )
         if found:
             return found[0]
-    raise UserError(f"{data} has no {' or '.join(names)} ({list_suffixes(suffixes)}); put it there or name its file")
+    missing = f"{' or '.join(names)} ({list_suffixes(suffixes)})"
+    raise UserError(f"{data} has no {missing}; put it there, or name a file where one will do")
 
 
 def is_folder(data: str | Path, suffixes: Sequence[str]) -> bool:

@@ -110,7 +110,7 @@ def read_curve(run: Run, panel: Panel, x: XAxis, amount: float) -> Curve:
     beside = {name: read_points(run, "evaluation", companion_key(panel.key, name), x) for name in COMPANIONS}
     return Curve(
         train=train,
-        smoothed=Points(train.xs, smooth_panel(train.ys, panel, amount)),
+        smoothed=Points(train.xs, smooth_panel(train.ys, panel, limit_amount(amount, len(train.ys)))),
         held_out=read_points(run, "evaluation", panel.key, x),
         companions=beside,
     )
@@ -135,6 +135,14 @@ def place_lines(run: Run, lines: Sequence[Line], x: XAxis) -> Numbers:
 def find_end(runs: Sequence[Run], x: XAxis) -> float:
     """The right end of the x axis, a little after the last line."""
     return max(float(place_lines(run, run.metrics, x).max()) for run in runs) * 1.01 or 1.0
+
+
+def limit_amount(amount: float, number: int) -> float:
+    """What a curve of so many points bears: a mean of an eighth of them, else its ends would be drawn to its middle."""
+    if amount >= 1:
+        return amount  # asked for in points
+    width = max(number / 8, 1)
+    return min(amount, (width - 1) / (width + 1))
 
 
 def smooth_panel(values: Numbers, panel: Panel, amount: float) -> Numbers:

@@ -135,7 +135,7 @@ def describe(kind: str, values: dict[str, Any]) -> str:
         return ", ".join(
             f"{name.replace('_', ' ')} {value:.2f}" for name, value in values.items() if name not in SO_FAR
         )
-    said = [f"held out: loss {values['masked_token_loss']:.3f}"]
+    said = [f"held out: masked-token loss {values['masked_token_loss']:.3f}"]
     baseline = f"{BASELINES['shallow']} "  # named once, of the first
     for key, name in NAMES.items():
         if key.endswith("accuracy") and key in values:

@@ -132,7 +132,7 @@ def test_a_split_is_the_file_of_its_name(tmp_path: Path) -> None:
     assert find_split(tmp_path, "dev", "validation") == str(tmp_path / "validation.jsonl.gz")
     assert find_split(tmp_path, "sub/other", "train") == str(tmp_path / "sub/other.tsv")
     assert find_split(tmp_path / "train.tsv", "test") == str(tmp_path / "train.tsv")
-    with pytest.raises(UserError, match=f"^{tmp_path} has no test or final .*csv.*gz.*; put it there or name its file"):
+    with pytest.raises(UserError, match=f"^{tmp_path} has no test or final .*csv.*gz.*; put it there, or name a file"):
         find_split(tmp_path, "test", "final")
     with pytest.raises(UserError, match="has no train .\\.csv, also"):
         find_split(tmp_path, "train", suffixes=(".csv",))

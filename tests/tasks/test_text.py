@@ -120,7 +120,7 @@ def test_values_of_json_that_are_no_texts_or_labels_are_refused(tmp_path: Path, 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     write(tmp_path, "train.csv", "text,label\na,b\n")
-    with pytest.raises(UserError, match="has no dev or validation or valid .*; put it there or name its file"):
+    with pytest.raises(UserError, match="has no dev or validation or valid .*; put it there, or name a file"):
         read(LABEL, tmp_path, "dev")
     with pytest.raises(UserError, match="there is no split 'final'; name one of train, dev, test"):
         read(LABEL, tmp_path, "final")

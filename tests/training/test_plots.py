@@ -11,7 +11,7 @@ from PIL import Image
 
 from litebert.config import UserError
 from litebert.training import drawing
-from litebert.training.curves import Run, smooth_values
+from litebert.training.curves import Run, limit_amount, smooth_values
 from litebert.training.drawing import COLORS, choose_colors, name_runs, save_figure
 from litebert.training.plots import draw_runs
 
@@ -79,11 +79,12 @@ def test_each_panel_shows_what_the_metrics_say() -> None:
         loss = values(run, "train", "masked_token_loss")
         axes = panels["masked-token loss (nats)"]
         assert has_line(axes, STEPS, loss, color=color)
-        assert has_line(axes, STEPS, smooth_values(np.array(loss), 0.9), color=color)
+        assert has_line(axes, STEPS, smooth_values(np.array(loss), limit_amount(0.9, len(loss))), color=color)
         assert has_line(axes, EVALUATIONS, values(run, "evaluation", "masked_token_loss"), color=color, marker="o")
         assert has_line(panels["learning rate"], STEPS, values(run, "train", "learning_rate"), color=color)
         assert has_line(panels["gradient norm"], STEPS, values(run, "train", "gradient_norm"), color=color)
-        smoothed = np.exp(smooth_values(np.log(values(run, "train", "gradient_norm")), 0.9))
+        norms = values(run, "train", "gradient_norm")
+        smoothed = np.exp(smooth_values(np.log(norms), limit_amount(0.9, len(norms))))
         assert has_line(panels["gradient norm"], STEPS, smoothed, color=color)
     assert panels["gradient norm"].get_yscale() == "log"
 

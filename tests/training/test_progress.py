@@ -32,7 +32,7 @@ def test_an_evaluation_is_said_in_words() -> None:
         return {f"{name}_accuracy": share, **bounds, f"{name}_shallow": shallow, f"{name}_majority": 0.5}
 
     tokens = {"masked_token_loss": 5.3471, "masked_token_accuracy": 0.196, "tokens": 10, "seconds": 2.0}
-    assert describe("evaluation", tokens) == "held out: loss 5.347, masked tokens 19.6%"
+    assert describe("evaluation", tokens) == "held out: masked-token loss 5.347, masked tokens 19.6%"
     pairs = asked("nsp", 0.57, 0.61) | asked("sop", 0.646, 0.684) | asked("sop_document", 0.477, 0.504)
     assert describe("evaluation", tokens | pairs).split(", ")[2:] == [
         "sentence order 64.6% [55 to 75] (shallow baseline 68%)",
