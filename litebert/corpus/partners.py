@@ -11,7 +11,6 @@ document, as many as there is room for.
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from litebert.corpus.draws import Floats, Integers, Keys, below, make_keys, uniform
 from litebert.corpus.shards import Corpus
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from litebert.corpus.pairs import Pairs
 
 NUM_CANDIDATES = 128
-NUM_FIRST = 32
-"""Looked at before all others."""
 CLOSE_ENOUGH = 1 / 64
 """Of the tokens wanted, more or fewer."""
 OTHER_SIZE = 1 / 4
@@ -53,30 +50,11 @@ class Partners(NamedTuple):
     begins_R: Integers
     ends_R: Integers
 
-    def of(self, chosen: NDArray[np.bool_]) -> "Partners":
-        return Partners(*(array_R[chosen] for array_R in self))
-
-    def put(self, places: Integers, others: "Partners") -> None:
-        for array_R, other_R in zip(self, others, strict=True):
-            array_R[places] = other_R
-
 
 def draw_partners(pairs: "Pairs", wanted: Wanted, keys_R: Keys) -> Partners:
-    """A second segment of another document for each that is wanted."""
-    partners, costs_R = choose(pairs, wanted, keys_R, np.arange(NUM_FIRST))
-    # Often one of the first suits, and no later one is taken before it.
-    left = np.flatnonzero(costs_R > 0)
-    others, other_costs = choose(pairs, wanted.of(left), keys_R[left], np.arange(NUM_FIRST, NUM_CANDIDATES))
-    better = other_costs < costs_R[left]
-    partners.put(left[better], others.of(better))
-    nowhere = left[np.isinf(np.minimum(costs_R[left], other_costs))]
-    partners.put(nowhere, fill_rooms(pairs, wanted.of(nowhere), keys_R[nowhere]))
-    return partners
-
-
-def choose(pairs: "Pairs", wanted: Wanted, keys_R: Keys, numbers_C: Integers) -> tuple[Partners, Floats]:
-    """The best of some candidates, the first of equals, and what it costs."""
-    keys_RC = make_keys(keys_R[:, None], numbers_C)
+    """A second segment of another document for each that is wanted: of some, the one that suits best, the first of
+    equals."""
+    keys_RC = make_keys(keys_R[:, None], np.arange(NUM_CANDIDATES))
     windows_RC = below(keys_RC, WINDOW, len(pairs))
     sizes_RC = pairs.windows.sizes[windows_RC].astype(np.int64)
     splits_RC = np.maximum(sizes_RC - wanted.num_sentences_R[:, None], np.minimum(sizes_RC - 1, 1))
@@ -92,7 +70,11 @@ def choose(pairs: "Pairs", wanted: Wanted, keys_R: Keys, numbers_C: Integers) ->
     is_behind_RC = (shards_RC == shards_R[:, None]) & (firsts_RC >= begins_R[:, None])
     costs_RC[is_behind_RC & (firsts_RC < ends_R[:, None])] = np.inf
     best = np.arange(len(keys_R)), np.argmin(costs_RC, axis=1)
-    return Partners(shards_RC[best], begins_RC[best], ends_RC[best]), costs_RC[best]
+    partners = Partners(shards_RC[best], begins_RC[best], ends_RC[best])
+    nowhere = np.flatnonzero(np.isinf(costs_RC[best]))
+    for array_R, other_R in zip(partners, fill_rooms(pairs, wanted.of(nowhere), keys_R[nowhere]), strict=True):
+        array_R[nowhere] = other_R
+    return partners
 
 
 def weigh(num_sentences_RC: Integers, num_tokens_RC: Integers, wanted: Wanted) -> Floats:
