@@ -62,6 +62,8 @@ def run(options: Options) -> None:
         print(f"means over {max(layers.num_tokens for layers in measured.values()):,} tokens; angles in degrees")
     if options.out is not None:
         save_figure(draw_layers(measured), options.out)
+        if not options.json:
+            print(f"{options.out}: a picture of it")
 
 
 def check_options(options: Options) -> None:
