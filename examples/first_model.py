@@ -288,14 +288,15 @@ def main() -> None:
 
     (out / OPTIONS).unlink()  # the next one measures everything again
     console.rule(f"{'the rest of it ' * goes_on}made in {(time.monotonic() - start) / 60:.1f} minutes")
-    scores = {name: read_json(run / "scores.json")["test"]["accuracy"] for name, run in tuned.items()}
+    found = {name: read_json(run / "scores.json")["test"]["accuracy"] for name, run in tuned.items()}
+    scores = {name: score if isinstance(score, dict) else {"median": score} for name, score in found.items()}
     print_table(
         [
             {
                 "what a docstring describes, test accuracy": name,
-                **{key: f"{found[key]:.1f}" for key in ("median", "lowest", "highest")},
+                **{key: f"{score[key]:.1f}" for key in ("median", "lowest", "highest") if key in score},
             }
-            for name, found in scores.items()
+            for name, score in scores.items()
         ]
     )
     if scores["pre-trained"]["median"] <= scores["random weights"]["median"]:
