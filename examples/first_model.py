@@ -255,9 +255,9 @@ def main() -> None:
     goes_on = clear_unless_same(options, (out / "vocab", out / "corpus", *twins.values(), *tuned.values(), *pages))
 
     console.rule("1. a vocabulary")
-    if not (out / "vocab" / "spiece.model").exists():
+    if not (out / "vocab" / "tokenizer_config.json").exists():  # which is written last
         write_text(out / "text.txt")
-        call("vocab", out / "text.txt", "--size", options.vocab_size, "--out", out / "vocab")
+        call("vocab", out / "text.txt", "--size", options.vocab_size, "--out", out / "vocab", "--overwrite")
 
     console.rule("2. a corpus")
     call("corpus", out / "text.txt", "--vocab", out / "vocab", "--out", out / "corpus", "--dev", "10%")
