@@ -8,6 +8,7 @@ import difflib
 import hashlib
 import json
 import os
+import shlex
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -109,19 +110,29 @@ def refuse_changes(
     changes = [change for name in before for change in list_changes(name, asked.get(name), before[name])]
     require(
         not changes,
-        f"{where} is a {kind} with another config ({'; '.join(changes)}); give the same to go on with it, "
+        f"{where} is a {kind} with another config (given {'; '.join(changes)}); give the same to go on with it, "
         f"or a new {option}",
     )
 
 
 def list_changes(name: str, asked: Any, before: Any) -> list[str]:
-    """In words; of a config within a config, what differs there."""
+    """As a user types them; of a config within a config, what differs there, for its options have no prefix."""
     if asked == before:
         return []
     if isinstance(asked, Mapping) and isinstance(before, Mapping):
-        keys = [*before, *(key for key in asked if key not in before)]
-        return [change for key in keys for change in list_changes(f"{name}.{key}", asked.get(key), before.get(key))]
-    return [f"{name} {before!r} -> {asked!r}"]
+        keys = {**before, **asked}
+        return [change for key in keys for change in list_changes(key, asked.get(key), before.get(key))]
+    return [f"{spell_option(name, asked)} instead of {spell_option(name, before)}"]
+
+
+def spell_option(name: str, value: Any) -> str:
+    """A field with its value as it is typed on a command line."""
+    option = f"--{name.replace('_', '-')}"
+    if value is None or value is False or value in ((), []):
+        return f"no {option}"
+    if value is True:
+        return option
+    return f"{option} {shlex.join(map(str, value if isinstance(value, tuple | list) else [value]))}"
 
 
 def type_name(hint: Any) -> str:

@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from litebert.config import OtherFormatError, UserError, from_dict, override, read_json, seal, unseal, write_json
+from litebert.config import (
+    OtherFormatError,
+    UserError,
+    from_dict,
+    override,
+    read_json,
+    refuse_changes,
+    seal,
+    unseal,
+    write_json,
+)
 from litebert.models.encoder import EncoderConfig
 from litebert.models.heads import HeadConfig
 
@@ -122,3 +132,30 @@ def test_other_spellings_of_sealed_json_are_noticed(change: Callable[[str], str]
 def test_sealed_json_of_another_format_is_told_from_a_damaged_one() -> None:
     with pytest.raises(OtherFormatError, match="^has format 4; this version reads 3$"):
         unseal(seal(SEALED, 4).encode(), 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "said"),
+    [
+        ({"steps": 200}, {"steps": 100}, "--steps 100 instead of --steps 200"),
+        ({"seed": 1}, {"seed": 0}, "--seed 0 instead of --seed 1"),
+        ({"minutes": None}, {"minutes": 2.5}, "--minutes 2.5 instead of no --minutes"),
+        ({"depths": ("3", "6@0.5")}, {"depths": ()}, "no --depths instead of --depths 3 6@0.5"),
+        ({"tasks": []}, {"tasks": ["rte=my data/RTE"]}, "--tasks 'rte=my data/RTE' instead of no --tasks"),
+        ({"retry_if_stuck": False}, {"retry_if_stuck": True}, "--retry-if-stuck instead of no --retry-if-stuck"),
+        (
+            {"pairs": {"length": 128, "windows": "document"}, "seed": 1},
+            {"pairs": {"length": 64, "windows": "document"}, "seed": 2},
+            "--length 64 instead of --length 128; --seed 2 instead of --seed 1",
+        ),
+    ],
+)
+def test_what_has_changed_is_told_as_it_is_typed(
+    before: dict[str, object], asked: dict[str, object], said: str
+) -> None:
+    refuse_changes(before, before, "runs/a")
+    with pytest.raises(UserError) as error:
+        refuse_changes(asked, before, "runs/a")
+    assert str(error.value) == (
+        f"runs/a is a run with another config (given {said}); give the same to go on with it, or a new --run"
+    )

@@ -215,5 +215,5 @@ def test_a_run_with_another_config_is_refused(capsys: Printed, data: Path, start
     run(capsys, *arguments(data, start, tmp_path / "run", "--steps", "2"))
     before = lines_of(tmp_path / "run")
     said = refuse(capsys, *arguments(data, start, tmp_path / "run", "--steps", "2", "--epochs", "9"))
-    assert "is a run with another config (epochs 5.0 -> 9.0); give the same to go on with it, or a new --run" in said
+    assert "is a run with another config (given --epochs 9.0 instead of --epochs 5.0); give the same to go on with it, or a new --run" in said
     assert lines_of(tmp_path / "run") == before

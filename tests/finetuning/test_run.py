@@ -217,9 +217,9 @@ def test_a_run_is_not_gone_on_with_under_another_config_or_with_other_data(tmp_p
     config = make_config("label", data, start, steps=4)
     run_to_end(config, run)
     before = all_files(run)
-    with pytest.raises(UserError, match="another config .learning_rate 0.01 -> 0.02.; give the same to go on"):
+    with pytest.raises(UserError, match="another config .given --learning-rate 0.02 instead of --learning-rate 0.01.; give the same to go on"):
         run_to_end(replace(config, learning_rate=0.02), run)
-    with pytest.raises(UserError, match="task 'text' -> 'sst2'"):
+    with pytest.raises(UserError, match="--task sst2 instead of --task text"):
         run_to_end(replace(config, task="sst2"), run)
     write_data("label", data, seed=1, splits=("dev",))
     with pytest.raises(UserError, match="the data of .*run have changed since it began; restore them"):

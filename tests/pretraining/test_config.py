@@ -108,11 +108,11 @@ def test_a_run_goes_on_only_under_the_same_config() -> None:
     stored = settle(CONFIG, make_schedule(CONFIG))
     agree_with(CONFIG, stored, "run")
     agree_with(replace(CONFIG, loop=LoopConfig(log_every=7, keep=9)), stored, "run")
-    with pytest.raises(UserError, match="run is a run with another config .seed 0 -> 1.; give the same"):
+    with pytest.raises(UserError, match="run is a run with another config .given --seed 1 instead of --seed 0.; give the same"):
         agree_with(replace(CONFIG, seed=1), stored, "run")
-    with pytest.raises(UserError, match="precision 'fp32' -> 'bf16'"):
+    with pytest.raises(UserError, match="--precision bf16 instead of --precision fp32"):
         agree_with(replace(CONFIG, loop=LoopConfig(precision="bf16")), stored, "run")
-    with pytest.raises(UserError, match="steps 2000000 -> 10"):
+    with pytest.raises(UserError, match="--steps 10 instead of --steps 2000000"):
         agree_with(replace(CONFIG, steps=10), stored, "run")
 
 
@@ -128,7 +128,7 @@ def test_the_same_minutes_mean_the_steps_that_were_found_for_them() -> None:
     asked = replace(CONFIG, minutes=45.0)
     stored = settle(asked, make_schedule(replace(asked, steps=1234)))
     agree_with(asked, stored, "run")
-    with pytest.raises(UserError, match="minutes 45.0 -> 50.0"):
+    with pytest.raises(UserError, match="--minutes 50.0 instead of --minutes 45.0"):
         agree_with(replace(CONFIG, minutes=50.0), stored, "run")
 
 

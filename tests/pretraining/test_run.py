@@ -119,7 +119,7 @@ def test_a_run_is_not_gone_on_with_under_another_config_or_corpus(config: Pretra
     run = tmp_path / "run"
     pretrain(config, run, Ranks())
     before = model_bytes(run)
-    with pytest.raises(UserError, match="learning_rate 0.003 -> 0.1"):
+    with pytest.raises(UserError, match="--learning-rate 0.1 instead of --learning-rate 0.003"):
         pretrain(replace(config, learning_rate=0.1), run, Ranks())
     shutil.rmtree(folder)
     write_text_corpus(folder, seed=1)

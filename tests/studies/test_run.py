@@ -111,11 +111,11 @@ def test_deeper_models_begin_with_the_shallower_one(
 @pytest.mark.parametrize(
     ("changes", "how", "said"),
     [
-        ({"learning_rate": 1e-3}, {}, "learning_rate 0.003 -> 0.001"),
-        ({"evaluation_sequences": 50}, {}, "evaluation_sequences 40 -> 50"),
-        ({"pairs": PairConfig(length=16, windows="paragraph")}, {}, r"another config \(pairs.length 32 -> 16\);"),
-        ({}, {"finetune_epochs": 9.0}, "finetune_epochs 3.0 -> 9.0"),
-        ({}, {"finetune_examples": 9}, "finetune_examples None -> 9"),
+        ({"learning_rate": 1e-3}, {}, "--learning-rate 0.001 instead of --learning-rate 0.003"),
+        ({"evaluation_sequences": 50}, {}, "--evaluation-sequences 50 instead of --evaluation-sequences 40"),
+        ({"pairs": PairConfig(length=16, windows="paragraph")}, {}, r"another config \(given --length 16 instead of --length 32\);"),
+        ({}, {"finetune_epochs": 9.0}, "--finetune-epochs 9.0 instead of --finetune-epochs 3.0"),
+        ({}, {"finetune_examples": 9}, "--finetune-examples 9 instead of no --finetune-examples"),
     ],
 )
 def test_other_settings_are_refused_and_change_nothing(
