@@ -1,8 +1,7 @@
 """The `litebert` command: finds the command's file, reads its options, runs it.
 
 A command is a file in `litebert/commands/`: its docstring is its help, `Options` its options, `run` its work. Some have
-defaults that depend on an option (`find_default`), or work that need not wait until all are read (`begin`). Only the
-command that was asked for is imported.
+defaults that depend on an option (`find_default`). Only the command that was asked for is imported.
 """
 
 import ast
@@ -180,16 +179,17 @@ def find_default(command: ModuleType, arguments: list[str]) -> Any:
 
 
 def run_command(name: str, arguments: list[str]) -> None:
+    wants_help = bool({"--help", "-h"} & {*arguments})
+    if name == "corpus" and not wants_help:
+        start_workers(arguments)
     command = import_command(name)
-    if {"--help", "-h"} & {*arguments}:
+    if wants_help:
         print(make_help(name, command, arguments))
         return
     values = list(find_values(name, arguments))
     for option, value in values:
         if not value:  # a path would be the current folder, as from a shell's variable that is not set
             raise UserError(f"there is nothing between the quotes behind {option}; give it a value, or leave it out")
-    if hasattr(command, "begin"):  # reading options takes a tenth of a second
-        command.begin(arguments)
     default = find_default(command, arguments)
     options = read_options(command.Options, name, arguments, default)
     paths = {str(path) for path in find_paths(dataclasses.astuple(options))}
@@ -197,6 +197,14 @@ def run_command(name: str, arguments: list[str]) -> None:
         if "://" in value and str(Path(value)) in paths:  # it would be taken for a folder of that name
             raise UserError(f"{value} behind {option} is a URL; give a local path, and copy it from or to there")
     command.run(options)
+
+
+def start_workers(arguments: list[str]) -> None:
+    """Where a corpus is to be built, workers import what they need while this process does, and reads its options."""
+    if any(argument.partition("=")[0] == "--out" for argument in arguments):
+        from litebert.corpus.workers import start_early
+
+        start_early()
 
 
 def make_help(name: str, command: ModuleType, arguments: list[str]) -> str:

@@ -76,14 +76,6 @@ class Options:
     """Print JSON instead of tables."""
 
 
-def begin(arguments: list[str]) -> None:
-    """Where a corpus is to be built, workers import what they need while this process does, and reads its options."""
-    if any(argument.split("=")[0] == "--out" for argument in arguments):
-        from litebert.corpus.workers import start_early
-
-        start_early()
-
-
 def run(options: Options) -> None:
     from litebert.config import check_seed, require
     from litebert.files import require_suffix

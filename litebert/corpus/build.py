@@ -123,7 +123,7 @@ def build_corpus(
         require_place(files.local_path(out), "--out", "corpus", "vocabulary")
     index = find_begun(out, begin_index(sources, vocabulary, config, part))
     warn_of_changes(sources, out)
-    place_vocabulary(Path(vocabulary_path), out, vocabulary.fingerprint)
+    place_vocabulary(Path(vocabulary_path), out)
     remove_unfinished(out, index)
     if index.complete:
         return index

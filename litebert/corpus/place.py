@@ -3,7 +3,6 @@
 import glob
 import logging
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from litebert.corpus.index import SPLITS, Index, read_index
 from litebert.corpus.shards import join_path
 from litebert.folders import INDEX_NAME, VOCABULARY_FILES
 from litebert.text.documents import Source, is_remote
-from litebert.text.vocabulary import copy_vocabulary, open_vocabulary
+from litebert.text.vocabulary import list_vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -97,21 +96,16 @@ def find_index_files(out: str) -> list[str]:
     return [path for path in found if INDEX_NAME.fullmatch(Path(path).name)]
 
 
-def place_vocabulary(source: Path, out: str, fingerprint: str) -> None:
+def place_vocabulary(source: Path, out: str) -> None:
     """Copies the vocabulary to the corpus, which is thereby complete in itself."""
-    with tempfile.TemporaryDirectory() as folder:
-        names = copy_vocabulary(source, Path(folder))
+    found = list_vocabulary(source)
+    for name in VOCABULARY_FILES:
         require(
-            open_vocabulary(folder).fingerprint == fingerprint,
-            f"{source} holds files of several vocabularies; leave only those of one there",
+            name in found or not files.exists(join_path(out, name)),
+            f"{join_path(out, name)} is of another vocabulary than --vocab's; remove it, or choose another --out",
         )
-        for name in VOCABULARY_FILES:
-            require(
-                name in names or not files.exists(join_path(out, name)),
-                f"{join_path(out, name)} is of another vocabulary than --vocab's; remove it, or choose another --out",
-            )
-        for name in names:
-            place_file(join_path(out, name), (Path(folder) / name).read_bytes())
+    for name, file in found.items():
+        place_file(join_path(out, name), file.read_bytes())
 
 
 def place_file(path: str, content: bytes) -> None:

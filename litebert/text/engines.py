@@ -76,8 +76,11 @@ class SentencePieceEngine:
         self.pieces: list[str] = processor.IdToPiece(list(range(processor.GetPieceSize())))
         self.has_words = has_words(processor, self.pieces)
         self.known_spans: dict[str, list[Piece]] = {}
-        # A vocabulary with bytes may cut a character into several pieces.
-        self.has_plain_offsets = not prepare and not any(map(processor.IsByte, range(len(self.pieces))))
+
+    @functools.cached_property
+    def has_plain_offsets(self) -> bool:
+        """Whether each character is of one piece; a vocabulary with bytes may cut one into several."""
+        return not self.prepare and not any(map(self.processor.IsByte, range(len(self.pieces))))
 
     @functools.cached_property
     def words(self) -> WordTable:

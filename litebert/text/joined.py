@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.text.normalize import WORD_START
-from litebert.text.spiece import has_round_scores, list_scores
+from litebert.text.spiece import are_round, list_scores
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -51,9 +51,9 @@ class JoinedEncoder:
     def __init__(self, processor: "SentencePieceProcessor", pieces: Sequence[str]) -> None:
         self.processor = processor
         self.begins_word = np.array([piece.startswith(WORD_START) for piece in pieces])
-        self.is_exact = has_round_scores(processor)
-        """Whether sentences may be joined at all."""
         scores = list_scores(processor)
+        self.is_exact = are_round(scores)
+        """Whether sentences may be joined at all."""
         self.unknown_cost = UNKNOWN_PENALTY - min(scores)
         self.known_costs = {
             piece: round_up(-scores[index])

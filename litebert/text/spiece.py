@@ -1,7 +1,7 @@
 """SentencePiece's model file: what can be read and changed in it without its library's help."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from litebert.protobuf import read_message
@@ -23,14 +23,15 @@ def load_model(model: bytes) -> "SentencePieceProcessor":
     return processor
 
 
-def has_round_scores(processor: "SentencePieceProcessor") -> bool:
-    """Whether sums of scores are exact."""
-    return all(score % SCORE_UNIT == 0 for score in list_scores(processor))
+def are_round(scores: Sequence[float]) -> bool:
+    """Whether sums of these scores are exact."""
+    return all(score % SCORE_UNIT == 0 for score in scores)
 
 
 def is_our_model(processor: "SentencePieceProcessor") -> bool:
     """Whether LiteBERT trained it: the scores of others are not round, or whole, as those of byte pairs are."""
-    return has_round_scores(processor) and any(score % 1 for score in list_scores(processor))
+    scores = list_scores(processor)
+    return are_round(scores) and any(score % 1 for score in scores)
 
 
 def list_scores(processor: "SentencePieceProcessor") -> list[float]:

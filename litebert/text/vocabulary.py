@@ -194,8 +194,8 @@ def find_sentencepiece(folder: Path) -> Path | None:
     return found[0] if len(found) == 1 else None
 
 
-def copy_vocabulary(source: Path, target: Path) -> list[str]:
-    """Copies the vocabulary of a folder, or one in a file, under the names that Hugging Face looks for; says which."""
+def list_vocabulary(source: Path) -> dict[str, Path]:
+    """The files of a folder's vocabulary, or of one in a file, by the names that Hugging Face looks for."""
     if source.is_file():
         settings = source.with_name("tokenizer_config.json")
         files = {FILE_NAMES.get(source.suffix, source.name): source, settings.name: settings}
@@ -203,11 +203,16 @@ def copy_vocabulary(source: Path, target: Path) -> list[str]:
         files = {name: source / name for name in VOCABULARY_FILES}
         if (deciding := find_file(source)) is not None and deciding.suffix == ".model":
             files["spiece.model"] = deciding
-    files = {name: file for name, file in files.items() if file.is_file()}
+    return {name: file for name, file in sorted(files.items()) if file.is_file()}
+
+
+def copy_vocabulary(source: Path, target: Path) -> list[str]:
+    """Copies the vocabulary of a folder, or one in a file, under the names that Hugging Face looks for; says which."""
+    files = list_vocabulary(source)
     for name, file in files.items():
         if file.resolve() != (target / name).resolve():
             write_file(target / name, file.read_bytes())
-    return sorted(files)
+    return list(files)
 
 
 def find_special(ids: dict[str, int]) -> Special:
