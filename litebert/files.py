@@ -12,7 +12,8 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +21,29 @@ from litebert.config import UserError, require
 
 LOCAL = ("file://", "local://")
 WILDCARDS = "*?["
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+WAITS_FOR_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+REASONS = {
+    errno.EACCES: ("you have no permission", "change that, or choose another path"),
+    errno.EPERM: ("you have no permission", "change that, or choose another path"),
+    errno.EISDIR: ("it is a folder", "name a file"),
+    errno.ENOTDIR: ("a file stands where a folder is wanted", "choose another path"),
+    errno.EEXIST: ("a file stands where a folder is wanted", "choose another path"),
+    errno.ENOSPC: ("no space is left", "make room, or choose another path"),
+    errno.EDQUOT: ("your share of the space is used up", "make room, or choose another path"),
+    errno.EFBIG: ("files of this size are not allowed", "raise the limit, or choose another path"),
+    errno.EROFS: ("its disk can only be read", "choose another path"),
+    errno.ENAMETOOLONG: ("its name is too long", "choose another path"),
+    errno.ELOOP: ("it is a link that leads back to itself", "choose another path"),
+}
+"""Why the system refuses something, and what to do about it, by the number of its error."""
+NUMBERS = {
+    FileNotFoundError: errno.ENOENT,
+    PermissionError: errno.EACCES,
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+    FileExistsError: errno.EEXIST,
+}
+"""Of errors that come without one, as from behind a URL."""
 
 
 def is_url(path: str | Path) -> bool:
@@ -45,7 +68,7 @@ def find_files(pattern: str | Path) -> dict[str, int]:
 
     A folder stands for all files below it; names that begin with a dot are left out, since systems and editors hide
     their own files there. A link in it that leads nowhere is left to whoever opens it, and has no bytes. A pattern
-    stands for what matches it, as in shells, and `**` for folders at any depth.
+    stands for the files and folders that match it, as in shells, and `**` for folders at any depth.
     """
     found = match_files(pattern)
     require(found or not has_wildcard(str(pattern)), f"no file matches {pattern}; correct the pattern")
@@ -61,20 +84,33 @@ def match_files(pattern: str | Path) -> dict[str, int]:
 
 
 def find_local(path: Path) -> dict[str, int]:
-    if path.is_dir():
-        return {str(file): measure(file) if file.exists() else 0 for file in walk_folder(path)}
     # A name that exists is taken as it stands, also if it has brackets in it.
     if has_wildcard(str(path)) and not path.exists():
-        literal = next(parent for parent in path.parents if not has_wildcard(str(parent)))
-        pattern = path.relative_to(literal)
-        try:
-            matches = [file for file in literal.glob(str(pattern)) if file.is_file()]
-        except ValueError as error:
-            raise UserError(f"{path} is no pattern ({error}); correct it") from None
-        if not is_hidden(pattern):  # as in shells, what begins with a dot must be asked for
-            matches = [file for file in matches if not is_hidden(file.relative_to(literal))]
-        return {str(file): measure(file) for file in matches}
-    return {str(path): measure(path)}
+        matches = match_pattern(path)
+    else:
+        path.stat()  # raises where nothing is
+        matches = [path]
+    return {str(file): measure(file) for match in matches for file in list_files(match)}
+
+
+def match_pattern(path: Path) -> list[Path]:
+    """The files and folders that match a pattern; none of them is hidden, unless the pattern is."""
+    literal = next(parent for parent in path.parents if not has_wildcard(str(parent)))
+    pattern = path.relative_to(literal)
+    try:
+        matches = list(literal.glob(str(pattern)))
+    except ValueError as error:
+        raise UserError(f"{path} is no pattern ({error}); correct it") from None
+    if not is_hidden(pattern):  # as in shells, what begins with a dot must be asked for
+        matches = [match for match in matches if not is_hidden(match.relative_to(literal))]
+    return matches
+
+
+def list_files(path: Path) -> Iterable[Path]:
+    with contextlib.suppress(OSError):  # of a link that leads nowhere
+        if path.is_dir():
+            return walk_folder(path)
+    return [path]
 
 
 def is_hidden(path: Path) -> bool:
@@ -82,8 +118,11 @@ def is_hidden(path: Path) -> bool:
 
 
 def measure(file: Path) -> int:
-    with explain(file, "found"):
+    """The bytes of a file that was found; none of a link that leads nowhere."""
+    try:
         return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def walk_folder(folder: Path) -> Iterator[Path]:
@@ -94,7 +133,7 @@ def walk_folder(folder: Path) -> Iterator[Path]:
     visited: set[str] = set()
 
     def refuse(error: OSError) -> None:
-        raise error
+        raise UserError(describe_refusal(error, error.filename, "read")) from None
 
     for parent, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         if os.path.realpath(parent) in visited:  # by a link to a folder above it, or to one beside it
@@ -117,6 +156,8 @@ def find_remote(url: str) -> dict[str, int]:
         return {spell(path): system.size(path) or 0}
     if has_wildcard(path):
         found, known = system.glob(path, detail=True), path[: min(map(path.index, set(WILDCARDS) & set(path)))]
+        folders = [name for name, entry in found.items() if entry["type"] == "directory"]
+        found = dict(chain(found.items(), *(system.find(name, detail=True).items() for name in folders)))
     else:
         system.info(path)  # raises for a folder that is not there, where `find` only finds nothing
         found, known = system.find(path, detail=True), path
@@ -190,9 +231,9 @@ def replace_file(path: str | Path) -> Iterator[BinaryIO]:
         with explain(path, "written"):
             move_file(temporary, path)
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in WAITS_FOR_ROOM:  # it may be of whoever fills the file
             raise
-        raise UserError(f"{path} cannot be written ({error.strerror}); make room, or choose another place") from None
+        raise UserError(describe_refusal(error, path, "written")) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -262,19 +303,20 @@ def explain(path: str | Path, deed: str) -> Iterator[None]:
     require(is_name(path), f"{path} cannot be {deed}: no file has a name with such characters; correct it")
     try:
         yield
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; correct the path") from None
-    except PermissionError:
-        raise UserError(f"{path} cannot be {deed}: you have no permission; ask its owner for it") from None
-    except IsADirectoryError:
-        raise UserError(f"{path} cannot be {deed}: it is a folder; name a file") from None
-    except (NotADirectoryError, FileExistsError):
-        raise UserError(f"{path} cannot be {deed}: it lies in a file, not a folder; correct the path") from None
+    except OSError as error:
+        raise UserError(describe_refusal(error, path, deed)) from None
     except ImportError as error:
         raise UserError(f"{path} cannot be {deed}: its protocol needs another package ({error})") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be {deed} ({error.strerror or error}); choose another path") from None
     except Exception as error:  # behind a URL, every protocol has errors of its own
         if not is_url(path):
             raise
         raise UserError(f"{path} cannot be {deed} ({error}); check the URL and your access to it") from None
+
+
+def describe_refusal(error: OSError, path: object, deed: str) -> str:
+    """What the system does not let us do, why, and what can be done about it, in one sentence."""
+    number = error.errno or next((number for kind, number in NUMBERS.items() if isinstance(error, kind)), 0)
+    if number == errno.ENOENT:
+        return f"{path} does not exist; correct the path"
+    reason, advice = REASONS.get(number, (error.strerror or str(error), "choose another path"))
+    return f"{path} cannot be {deed}: {reason}; {advice}"

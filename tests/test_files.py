@@ -1,3 +1,6 @@
+import errno
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -75,6 +78,31 @@ def test_a_pattern_stands_for_the_files_that_match_it(root: str) -> None:
     assert names(find_files(f"{root}/*.txt")) == ["a.txt", "b.txt"]
     assert names(find_files(f"{root}/[b-z].*")) == ["b.csv", "b.txt"]
     assert names(find_files(f"{root}/**/*.txt")) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_a_pattern_that_matches_a_folder_stands_for_all_files_below_it(root: str) -> None:
+    for name in ("books/a.txt", "books/deep/b.txt", "books/.c.txt", "boots.txt", "other/d.txt"):
+        write_file(f"{root}/{name}", name.encode())
+    assert names(find_files(f"{root}/book*")) == ["a.txt", "b.txt"]
+    assert find_files(f"{root}/book*") == find_files(f"{root}/books")
+    assert names(find_files(f"{root}/boo*")) == ["a.txt", "b.txt", "boots.txt"]
+    assert find_files(f"{root}/books/*") == find_files(f"{root}/books/**") == find_files(f"{root}/books")
+    assert list(find_files(f"{root}/books/*").values()) == [11, 16]
+
+
+def test_a_pattern_means_what_it_means_to_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("books/a.txt", "books/deep/b.txt", "boots.txt", "other/d.txt", ".boo/e.txt"):
+        write_file(tmp_path / name, b"")
+    (tmp_path / "boomerang.txt").symlink_to("nowhere")
+    monkeypatch.chdir(tmp_path)
+    for pattern in ("boo*", "*", "*/*.txt", "b*/?.txt", "books/*", "[a-c]*"):
+        words = subprocess.run(["sh", "-c", f"echo {pattern}"], capture_output=True, text=True, check=True)
+        expanded = {file: size for word in words.stdout.split() for file, size in find_files_or_link(word).items()}
+        assert find_files(pattern) == expanded, pattern
+
+
+def find_files_or_link(path: str) -> dict[str, int]:
+    return {path: 0} if Path(path).is_symlink() else find_files(path)
 
 
 def test_a_file_stands_for_itself_also_with_brackets_in_its_name(tmp_path: Path) -> None:
@@ -207,12 +235,23 @@ def test_an_empty_folder_is_named(tmp_path: Path) -> None:
         find_files(tmp_path)
 
 
-def test_a_link_to_nowhere_is_found_and_named_when_it_is_opened(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere.txt", "does not exist; correct the path"),
+        ("link.txt", "cannot be read: it is a link that leads back to itself; choose another path"),
+        (300 * "x", "cannot be read: its name is too long; choose another path"),
+    ],
+)
+def test_a_link_to_nowhere_is_found_and_named_when_it_is_opened(tmp_path: Path, target: str, said: str) -> None:
     link = tmp_path / "link.txt"
-    link.symlink_to(tmp_path / "nowhere.txt")
-    assert find_files(tmp_path) == {str(link): 0}
-    with pytest.raises(UserError, match="link.txt does not exist"):
+    link.symlink_to(target)
+    write_file(tmp_path / "a.txt", b"text")
+    for path in (tmp_path, tmp_path / "*", tmp_path / "*.txt"):
+        assert find_files(path) == {str(tmp_path / "a.txt"): 4, str(link): 0}
+    with pytest.raises(UserError) as error:
         open_file(link)
+    assert str(error.value) == f"{link} {said}"
 
 
 def test_a_folder_is_neither_read_nor_fetched(tmp_path: Path) -> None:
@@ -228,7 +267,7 @@ def test_a_folder_is_neither_read_nor_fetched(tmp_path: Path) -> None:
 
 def test_a_folder_cannot_be_made_inside_a_file(tmp_path: Path) -> None:
     write_file(tmp_path / "a", b"")
-    with pytest.raises(UserError, match="a/b cannot be written: it lies in a file, not a folder"):
+    with pytest.raises(UserError, match="a/b cannot be written: a file stands where a folder is wanted; choose"):
         write_file(tmp_path / "a" / "b", b"")
 
 
@@ -237,9 +276,30 @@ def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
         write_file(tmp_path, b"")
 
 
-def test_missing_permission_is_said_in_a_sentence() -> None:
-    with pytest.raises(UserError, match="a.txt cannot be read: you have no permission"), explain("a.txt", "read"):
-        raise PermissionError
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(), "cannot be read: you have no permission; change that, or choose another path"),
+        (OSError(errno.EPERM, "no"), "cannot be read: you have no permission; change that, or choose another path"),
+        (FileNotFoundError("bucket/a.txt"), "does not exist; correct the path"),
+        (OSError(errno.ENOSPC, "no"), "cannot be read: no space is left; make room, or choose another path"),
+        (OSError(errno.EROFS, "no"), "cannot be read: its disk can only be read; choose another path"),
+        (OSError(errno.EIO, "Input/output error"), "cannot be read: Input/output error; choose another path"),
+        (OSError("the server is tired"), "cannot be read: the server is tired; choose another path"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_a_sentence(error: OSError, said: str) -> None:
+    with pytest.raises(UserError) as caught, explain("a.txt", "read"):
+        raise error
+    assert str(caught.value) == f"a.txt {said}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everywhere")
+def test_a_folder_that_may_not_be_entered_is_named(tmp_path: Path) -> None:
+    write_file(tmp_path / "a.txt", b"")
+    (tmp_path / "closed").mkdir(mode=0)
+    with pytest.raises(UserError, match="closed cannot be read: you have no permission"):
+        find_files(tmp_path)
 
 
 def test_a_defect_of_ours_is_not_blamed_on_a_local_file() -> None:

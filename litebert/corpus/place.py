@@ -81,13 +81,21 @@ def warn_of_changes(sources: Sequence[Source], out: str) -> None:
         return
     oldest = min(files.local_path(index).stat().st_mtime for index in indexes)
     here = [files.local_path(source.path) for source in sources if not is_remote(source.path)]
-    changed = [path for path in here if path.exists() and path.stat().st_mtime > oldest]
+    changed = [path for path in here if find_time(path) > oldest]
     if changed:
         logger.warning(
             "%s was written, or copied, after the corpus in %s; if it is another text now, choose another --out",
             changed[0],
             out,
         )
+
+
+def find_time(path: Path) -> float:
+    """When a file was written last; the beginning of time for a link that leads nowhere."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def find_index_files(out: str) -> list[str]:

@@ -382,6 +382,15 @@ def test_what_is_bad_stops_the_build_or_is_counted(
     assert index.statistics.num_documents == 302
 
 
+def test_links_that_lead_nowhere_are_skipped_again_when_a_build_goes_on(
+    text: Path, vocabulary: Path, tmp_path: Path
+) -> None:
+    for number, target in enumerate(("nowhere", 300 * "x")):
+        (text / f"link-{number}.txt").symlink_to(target)
+    for _ in range(2):
+        assert make(text, vocabulary, tmp_path / "out", skip_bad=True).statistics.num_skipped == 2
+
+
 def test_skipping_may_be_turned_on_for_a_build_that_stopped(
     vocabulary: Path, documents: list[str], tmp_path: Path
 ) -> None:

@@ -260,6 +260,9 @@ def test_a_link_that_leads_nowhere_is_refused_or_passed_over(tmp_path: Path) -> 
     link.unlink()
     link.symlink_to(link)
     assert read(tmp_path, skip_bad=True) == ["text"], "a link to itself"
+    long = tmp_path / "c.txt"
+    long.symlink_to(300 * "x")
+    assert read(tmp_path, skip_bad=True) == ["text"], "and one to a name that no file has"
     with pytest.raises(UserError, match=f"^{link} "):
         find_sources([link])
 
