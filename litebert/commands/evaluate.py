@@ -57,7 +57,8 @@ def run(options: Options) -> None:
             print(f"{name}: {note}")
         if options.out is not None:
             options.out.mkdir(parents=True, exist_ok=True)
-            task_model.task.write_predictions(options.out, name, split.examples, result.predictions)
+            named = task_model.name_predictions(options.data, name)
+            task_model.task.write_predictions(options.out, named, split.examples, result.predictions)
     if options.json:
         print_json(scores)
         return

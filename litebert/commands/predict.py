@@ -63,7 +63,8 @@ def run(options: Options) -> None:
             print(f"{name}: {note}")
         options.out.mkdir(parents=True, exist_ok=True)
         predictions = task_model.evaluate(split).predictions
-        files = task_model.task.write_predictions(options.out, name, split.examples, predictions)
+        named = task_model.name_predictions(options.data, name)
+        files = task_model.task.write_predictions(options.out, named, split.examples, predictions)
         print(f"{len(predictions):,} predictions in {', '.join(map(str, files))}")
     if options.zip:
         pack_submission(options.out)

@@ -3,7 +3,7 @@
 Example:
     litebert score --task squad2 --gold dev-v2.0.json --predictions predictions.json
     litebert score --task mrpc --gold glue/MRPC/dev.tsv --predictions MRPC.tsv
-    litebert score --task text --gold reviews/test.csv --label stars --predictions predicted/text-test.jsonl
+    litebert score --task text --gold reviews/test.csv --label stars --predictions predicted/test-predictions.jsonl
 """
 
 from dataclasses import dataclass, field

@@ -9,16 +9,19 @@ import numpy as np
 import torch
 
 from litebert.config import require
+from litebert.files import name_in_chain
 from litebert.finetuning.asking import ask
 from litebert.finetuning.heads import check_question, find_head, question_of
 from litebert.finetuning.task_file import TaskFile, choose_task
 from litebert.models.folder import find_folder, read_model
 from litebert.models.model import Model
 from litebert.tasks.classes import Examples
+from litebert.tasks.records import OWN
 from litebert.tasks.registry import find_task
 from litebert.tasks.tables import FORMATS, is_folder
 from litebert.tasks.task import Encoded, Predictions, Question, Task
-from litebert.text.formats import HUB
+from litebert.tasks.text import TAGGED
+from litebert.text.formats import HUB, split_suffix
 from litebert.text.vocabulary import Vocabulary, open_vocabulary
 from litebert.training.parallel import find_device
 
@@ -65,6 +68,13 @@ class TaskModel(NamedTuple):
             f"{data} is one file, and {self.task.name} has {' and '.join(names)}; say with --split which it is",
         )
         return names
+
+    def name_predictions(self, data: str, split: str) -> str:
+        """What predictions are named after: the split, or the file where one of a user's own data was given."""
+        if self.task.name not in OWN or data.startswith(HUB) or is_folder(data, TAGGED):
+            return split
+        name = Path(name_in_chain(data)).name
+        return name[: len(name) - len("".join(split_suffix(data)))]
 
     def read(self, data: str | Path, split: str, most: int | None = None, *, forgets: bool = False) -> Split:
         """A split as the model reads it; where it has more than `most` examples, some of them, always the same.

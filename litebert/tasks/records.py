@@ -12,6 +12,9 @@ from litebert.tasks.tables import read_json, read_table
 from litebert.tasks.task import Example, Prediction, Predictions, check_predicted
 from litebert.text.formats import split_suffix
 
+OWN = ("text", "tags")
+"""The tasks that are a user's own data; their names would tell nobody what was predicted."""
+
 
 def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     """The place, the id, the answer and the probabilities of each prediction of a file; there is one for each id."""
@@ -44,7 +47,7 @@ def write_records(
 ) -> Path:
     """A prediction of each example as JSON lines, which `read_records` reads; probabilities by their labels, if any."""
     check_predicted(examples, predictions, at_least=len(examples))
-    path = folder / f"{task}-{split}.jsonl"
+    path = folder / (f"{split}-predictions.jsonl" if task in OWN else f"{task}-{split}.jsonl")
     records = (make_record(example.id, predictions[example.id], labels) for example in examples)
     write_file(path, "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode())
     return path

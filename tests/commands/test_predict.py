@@ -1,5 +1,6 @@
 """litebert predict, called as a user calls it."""
 
+import gzip
 import json
 import shutil
 import zipfile
@@ -82,7 +83,7 @@ def test_the_leaderboard_of_glue_gets_its_file_and_its_archive(capsys: Printed, 
 def test_a_file_whose_tags_are_not_known_is_tagged(capsys: Printed, tagger: Finished, tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text('{"text": ["the", "dog", "sees", "anna"]}\n{"text": "dora is big"}\n')
     run(capsys, "predict", "--model", tagger.run / "model", "--data", tmp_path / "new.jsonl", "--out", tmp_path)
-    rows = [json.loads(line) for line in (tmp_path / "tags-test.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "new-predictions.jsonl").read_text().splitlines()]
     assert [row["prediction"] for row in rows] == [["O", "O", "O", "B-NAME"], ["B-NAME", "O", "O"]]
 
 
@@ -91,7 +92,7 @@ def test_a_label_that_is_left_empty_is_not_known(capsys: Printed, start: Path, t
     model = finish("label", tmp_path, start, steps=1).run / "model"
     (tmp_path / "new.jsonl").write_text(f'{{"text": "the good dog", {blank}}}\n')
     run(capsys, "predict", "--model", model, "--data", tmp_path / "new.jsonl", "--out", tmp_path)
-    assert json.loads((tmp_path / "text-test.jsonl").read_text())["prediction"] in ("no", "yes")
+    assert json.loads((tmp_path / "new-predictions.jsonl").read_text())["prediction"] in ("no", "yes")
 
 
 def test_labels_of_a_file_to_predict_may_be_wrong_or_missing(capsys: Printed, start: Path, tmp_path: Path) -> None:
@@ -99,9 +100,27 @@ def test_labels_of_a_file_to_predict_may_be_wrong_or_missing(capsys: Printed, st
     rows = [{"text": "the good dog", "label": "whatever"}, {"text": "it is", "label": ""}, {"text": "a", "label": "no"}]
     (tmp_path / "new.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     run(capsys, "predict", "--model", model, "--data", tmp_path / "new.jsonl", "--out", tmp_path)
-    assert len((tmp_path / "text-test.jsonl").read_text().splitlines()) == 3
+    assert len((tmp_path / "new-predictions.jsonl").read_text().splitlines()) == 3
     said = refuse(capsys, "evaluate", "--task", "text", "--model", model, "--data", tmp_path / "new.jsonl")
     assert "the label is empty; fill it or leave the row out" in said, "what is scored has to be right"
+
+
+@pytest.mark.parametrize("file", ["new.reviews.jsonl", "new.reviews.jsonl.gz"])
+def test_predictions_bear_the_name_of_what_was_predicted(
+    capsys: Printed, start: Path, tmp_path: Path, file: str
+) -> None:
+    folder = finish("label", tmp_path, start, steps=1)
+    model, out = folder.run / "model", tmp_path / "out"
+    rows = b'{"text": "the good dog"}\n' * 3
+    (tmp_path / file).write_bytes(gzip.compress(rows) if file.endswith(".gz") else rows)
+    said = run(capsys, "predict", "--model", model, "--data", tmp_path / file, "--out", out)
+    assert f"3 predictions in {out}/new.reviews-predictions.jsonl" in said
+    for split in ("dev", "test"):
+        run(capsys, "predict", "--model", model, "--data", folder.config.data, "--split", split, "--out", out)
+        assert len((out / f"{split}-predictions.jsonl").read_text().splitlines()) == SIZES[split]
+    run(capsys, "evaluate", "--model", model, "--data", folder.config.data, "--out", tmp_path / "scored")
+    assert [path.name for path in (tmp_path / "scored").iterdir()] == ["dev-predictions.jsonl"]
+    assert (tmp_path / file).read_bytes()[:2] in (b"\x1f\x8b", b'{"'), "the file itself is as it was"
 
 
 def test_a_model_for_two_texts_is_given_two(capsys: Printed, start: Path, tmp_path: Path) -> None:

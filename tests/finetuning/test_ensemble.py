@@ -33,7 +33,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def average(folders: list[Path], split: str) -> np.ndarray:
     """The members' mean probabilities of no and yes, from the files that they wrote."""
-    rows = [read_rows(folder / "predictions" / f"text-{split}.jsonl") for folder in folders]
+    rows = [read_rows(folder / "predictions" / f"{split}-predictions.jsonl") for folder in folders]
     return np.mean([[list(row["probabilities"].values()) for row in member] for member in rows], axis=0)
 
 
@@ -50,7 +50,7 @@ def test_probabilities_are_averaged_and_the_answer_is_the_likeliest(
     assert result.members == ("run-0", "run-1", "run-2") and (result.split, result.metric) == ("dev", "accuracy")
     for split in ("dev", "test"):
         expected = average(folders, split)
-        rows = read_rows(tmp_path / "out" / f"text-{split}.jsonl")
+        rows = read_rows(tmp_path / "out" / f"{split}-predictions.jsonl")
         assert len(rows) == SIZES[split]
         np.testing.assert_allclose([list(row["probabilities"].values()) for row in rows], expected)
         assert [row["prediction"] for row in rows] == [("no", "yes")[n] for n in expected.argmax(axis=1)]
@@ -58,7 +58,7 @@ def test_probabilities_are_averaged_and_the_answer_is_the_likeliest(
     assert result.gain == pytest.approx(result.scores[0] - max(result.singles.values()))
     assert result.singles == {folder.name: read_file(folder, "scores.json")["dev"]["accuracy"] for folder in folders}
     written = read_file(tmp_path / "out", "scores.json")
-    assert written["files"] == ["text-dev.jsonl", "text-test.jsonl"] and written["gain"] == result.gain
+    assert written["files"] == ["dev-predictions.jsonl", "test-predictions.jsonl"] and written["gain"] == result.gain
     assert written["reached"]["dev"]["accuracy"] == result.scores[0] and set(written["reached"]) == {"dev", "test"}
     combine_runs(folders, data, tmp_path / "out", choose=False)  # an ensemble may be made again
 
