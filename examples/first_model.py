@@ -160,7 +160,7 @@ def pretrain(preset: str, run: Path, options: Options) -> None:
 def finetune(run: Path, options: Options, *more: str) -> None:
     call("finetune", "--data", options.out / "kinds", "--first", "docstring", "--label", "kind",
          "--init", options.out / "albert" / "model", "--run", run, "--train-examples", 400, "--epochs", 4,
-         "--evaluate-every", 25, "--length", options.length, "--seed", options.seed, "--seeds", options.seeds,
+         "--evaluate-every", 25, "--log-every", 5, "--length", options.length, "--seed", options.seed, "--seeds", options.seeds,
          *more)  # fmt: skip
     go_on_if((run / "scores.json").exists())
 

@@ -94,16 +94,22 @@ def print_run(prepared: "Prepared") -> None:
 def print_scores(runs: list[dict[str, Any]], folders: list[Path], *, as_json: bool) -> None:
     """Of one run, or of several seeds."""
     from litebert.display import print_json, print_table
-    from litebert.finetuning.results import find_score
+    from litebert.finetuning.results import MAJORITY, find_score
     from litebert.finetuning.seeds import summarize
 
     _, folder = max(zip(map(find_score, runs), folders, strict=True), key=lambda found: found[0])
     if as_json:
         print_json({"best": str(folder / "model"), "scores": summarize(runs), "runs": runs})
         return
+    majority = runs[0][MAJORITY]
     print_table(
         [
-            {"split": split, "score": name, **(values if len(runs) > 1 else {"": values["median"]})}
+            {
+                "split": split,
+                "score": name,
+                **(values if len(runs) > 1 else {"": values["median"]}),
+                **({"most frequent label": majority[split].get(name, "-")} if majority else {}),
+            }
             for split, scores in summarize(runs).items()
             for name, values in scores.items()
         ]

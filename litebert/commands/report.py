@@ -1,4 +1,4 @@
-"""Make one page of studies and runs: tables beside the paper's, curves, figures, and how everything was made.
+"""Make one page of studies and runs: what was trained and for how long, results beside baselines and the paper, curves.
 
 Example:
     litebert report studies/sharing studies/sentence --out report.html

@@ -114,7 +114,7 @@ def print_results(study: "Study", results: "list[Result]", options: Options) -> 
     import dataclasses
 
     from litebert.display import print_json, print_table
-    from litebert.studies.results import compare_with_paper, count_verdicts, find_baselines, tabulate
+    from litebert.studies.results import compare_with_paper, count_verdicts, explain_columns, find_baselines, tabulate
     from litebert.studies.study import MEASURES
 
     variants = study.variants(options.settings)
@@ -134,6 +134,7 @@ def print_results(study: "Study", results: "list[Result]", options: Options) -> 
     for measure, baselines in find_baselines(study.measures, results[0].measures).items():
         told = ", ".join(f"{name} {100 * value:.1f}" for name, value in baselines.items())
         print(f"{MEASURES[measure]}: {told}")
+    print("\n".join(explain_columns(study, variants)))
     print(f"{study.source}: {study.finding}")
     print(count_verdicts(variants, compared))
     print(f"next: litebert report {options.out / study.name}")

@@ -25,8 +25,10 @@ from litebert.config import UserError
 from litebert.files import write_json_file
 from litebert.finetuning.card import write_card
 from litebert.finetuning.config import FinetuneConfig
+from litebert.finetuning.majority import predict_majority
 from litebert.finetuning.pictures import draw_pictures
 from litebert.finetuning.preparation import Prepared, prepare
+from litebert.finetuning.results import EXAMPLES, MAJORITY
 from litebert.finetuning.selection import Selection
 from litebert.finetuning.stream import Stream
 from litebert.finetuning.stuck import MOST_ATTEMPTS, count_stuck, set_aside
@@ -124,9 +126,12 @@ def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection
     for split in (*prepared.dev, *read_test(task_model, config)):
         result = task_model.evaluate(split)
         written = task_model.task.write_predictions(run / "predictions", split.name, split.examples, result.predictions)
+        scores[EXAMPLES][split.name] = len(split.examples)
         scores["files"][split.name] = str(written[0].relative_to(run))
         if result.scores:
             scores[split.name] = result.scores
+            if guesses := predict_majority(task_model.question, prepared.balance, split.examples):
+                scores[MAJORITY][split.name] = task_model.task.score(split.examples, guesses)
         if split is prepared.dev[0]:
             draw_pictures(run, task_model.question, split.examples, result.predictions)
     write_json_file(run / "scores.json", scores)
@@ -147,6 +152,8 @@ def describe_outcome(prepared: Prepared, run: Path, outcome: Outcome, selection:
         "attempts": count_stuck(run) + 1,
         "notes": prepared.notes,
         "files": {},
+        MAJORITY: {},
+        EXAMPLES: {},
     }
 
 

@@ -5,13 +5,23 @@ from typing import TYPE_CHECKING
 
 from litebert.studies.layers import Layers
 from litebert.studies.results import Result, gather
-from litebert.studies.study import MEASURES
+from litebert.studies.study import head
+from litebert.training.curves import Run, XAxis
 from litebert.training.drawing import GRID, choose_colors, make_figure
 from litebert.training.intervals import estimate
+from litebert.training.plots import draw_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+CURVES = ("masked_token_loss", "masked_token_accuracy", "sop_accuracy", "pair_accuracy")
+LAYERS_CAPTION = "What each layer does to its input, on held-out text."
+
+
+def draw_curves(runs: Sequence[Run], x: XAxis) -> "Figure":
+    known = {key for run in runs for line in run.metrics for key in line}
+    return draw_runs(runs, x=x, keys=[key for key in CURVES if key in known])
 
 
 def dress(axes: "Axes") -> None:
@@ -60,7 +70,7 @@ def draw_sizes(results: Sequence[Result], measure: str) -> "Figure":
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value / 1e6:.3g}M"))
     axes.tick_params(axis="x", which="both", labelsize=8)
     axes.set_xlabel("parameters")
-    axes.set_ylabel(MEASURES.get(measure, measure) + ("" if scale == 1 else " (%)"))
+    axes.set_ylabel(head(measure))
     axes.legend(frameon=False, fontsize=8, bbox_to_anchor=(1.01, 1), loc="upper left")
     dress(axes)
     return figure

@@ -2,64 +2,75 @@
 
 import html
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from litebert.config import UserError, from_dict, read_config, read_json, require
-from litebert.finetuning.results import scores_by_split
+from litebert.config import from_dict, read_json, require
+from litebert.finetuning.results import find_score
 from litebert.finetuning.seeds import find_seeds
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.data import describe_data, find_changed
 from litebert.studies.catalogue import STUDIES
-from litebert.studies.layers import Layers
-from litebert.studies.page import fold, make_page, to_code, to_figure, to_table
-from litebert.studies.pictures import draw_layers, draw_sizes
+from litebert.studies.finetuned import Tuned, find_finetuning, finetuning_section, open_tuned
+from litebert.studies.page import fold, make_page, to_code, to_figure, to_list, to_paragraph, to_table
+from litebert.studies.pictures import LAYERS_CAPTION, draw_curves, draw_layers, draw_sizes
 from litebert.studies.plan import PLAN, Plan, read_plan
-from litebert.studies.questions import LAYER_SEQUENCES, Questions
+from litebert.studies.pretrained import Pretrained, find_pretraining, open_pretrained, pretraining_section
 from litebert.studies.results import (
     Comparison,
     Result,
     compare_with_paper,
     count_verdicts,
+    explain_columns,
     find_baselines,
     read_results,
     show,
     tabulate,
 )
-from litebert.studies.study import MEASURES, Study
+from litebert.studies.study import MEASURES, Study, explain_measures
 from litebert.training.curves import Run, XAxis
 from litebert.training.drawing import name_runs
-from litebert.training.metrics import Line, companion_key, read_metrics
-from litebert.training.plots import draw_runs
+from litebert.training.metrics import read_metrics
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-CURVES = ("masked_token_loss", "masked_token_accuracy", "sop_accuracy", "pair_accuracy")
-LAYERS_CAPTION = "What each layer does to its input, on held-out text."
 LEAST_SPREAD = 1.02
 """Draw the figure over parameters only if the largest model has at least this many times the parameters of the
 smallest: heads alone make less."""
 
 
 def make_report(folders: Sequence[Path], title: str) -> str:
-    """The page: a section for each study, and one for all plain runs."""
+    """The page: what was found, a section for each study, and one for plain runs of each kind."""
     studies = [folder for folder in folders if (folder / PLAN).exists()]
-    runs = [run for folder in folders if folder not in studies for run in find_seeds(folder) or [folder]]
-    for folder in runs:
+    runs = [folder for folder in folders if folder not in studies]
+    for folder in (single for run in runs for single in find_seeds(run) or [run]):
         require(
             (folder / "metrics.jsonl").exists(),
             f"{folder} is neither a run nor a study; name a folder with a metrics.jsonl or a plan.json",
         )
-    sections = {name: study_section(folder) for name, folder in zip(name_runs(studies), studies, strict=True)}
+    made = {name: study_section(folder) for name, folder in zip(name_runs(studies), studies, strict=True)}
+    sections, findings = {name: text for name, (text, _) in made.items()}, [found for _, found in made.values()]
+    names = dict(zip(runs, name_runs(runs), strict=True))
+    tuned = [open_tuned(name, folder) for folder, name in names.items() if is_tuned(folder)]
+    pretrained = [open_pretrained(name, folder) for folder, name in names.items() if not is_tuned(folder)]
+    if pretrained:
+        findings += find_pretraining(pretrained)
+        sections["pre-training"] = pretraining_section(pretrained)
+    if tuned:
+        findings += find_finetuning(tuned)
+        sections["fine-tuning"] = finetuning_section(tuned)
     if runs:
-        sections["runs"] = runs_section(runs)
-    return make_page(title, sections)
+        making = (fold(f"how {name} was made", describe_making(folder)) for folder, name in names.items())
+        sections["what next"] = "\n".join(["<h2>What next</h2>", describe_next(pretrained, tuned), *making])
+    return make_page(title, findings, sections)
 
 
-def study_section(folder: Path) -> str:
+def is_tuned(folder: Path) -> bool:
+    return "task" in read_json((find_seeds(folder) or [folder])[0] / "config.json")
+
+
+def study_section(folder: Path) -> tuple[str, str]:
+    """Its part of the page, and what was found in a sentence."""
     plan, results = read_plan(folder), read_results(folder)
     require(results, f"{folder} has no results yet; go on with the study")
     name = folder.resolve().name
@@ -72,29 +83,29 @@ def study_section(folder: Path) -> str:
     verdict = f"The paper: {study.finding} Here: {count_verdicts(variants, compared)}."
     parts = [
         f"<h2>{html.escape(study.name)} <small>{html.escape(study.source)}</small></h2>",
-        f"<p>{html.escape(study.question)}</p>",
-        f'<p class="soft">{html.escape(verdict)}</p>',
+        to_paragraph(study.question),
+        to_paragraph(verdict, soft=True),
         to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
-        *describe_baselines(study.measures, {result.run: result.measures for result in results}),
-        *(fold(f"pairs that the paper orders: {len(compared)}", compared_table(compared)) if compared else []),
+        to_list(
+            [
+                *describe_baselines(study.measures, results[0].measures),
+                *explain_columns(study, variants),
+                *explain_measures(study.measures),
+            ],
+            soft=True,
+        ),
+        *([fold(f"pairs that the paper orders: {len(compared)}", compared_table(compared))] if compared else []),
         *study_figures(study, results, folder.parent),
-        *fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
+        fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
     ]
-    return "\n".join(parts)
+    return "\n".join(parts), f"{name}: {study.question} {verdict}"
 
 
-def describe_baselines(measures: Iterable[str], evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each measure; where runs have other corpora and so other baselines, one for each, with their names."""
-    told: dict[str, dict[str, list[str]]] = {}
-    for name, values in evaluations.items():
-        for measure, baselines in find_baselines(measures, values).items():
-            text = ", ".join(f"{baseline} {100 * value:.1f} %" for baseline, value in baselines.items())
-            told.setdefault(measure, {}).setdefault(text, []).append(name)
+def describe_baselines(measures: Iterable[str], values: Mapping[str, Any]) -> list[str]:
+    """A sentence for each measure that has some."""
     return [
-        f'<p class="soft">{html.escape(MEASURES[measure])}'
-        f"{html.escape(' of ' + ', '.join(names) if len(texts) > 1 else '')}: {text}.</p>"
-        for measure, texts in told.items()
-        for text, names in texts.items()
+        f"{MEASURES[measure]}: {', '.join(f'{name} {100 * value:.1f} %' for name, value in found.items())}."
+        for measure, found in find_baselines(measures, values).items()
     ]
 
 
@@ -127,104 +138,29 @@ def study_figures(study: Study, results: Sequence[Result], out: Path) -> list[st
     return found
 
 
-def runs_section(folders: Sequence[Path]) -> str:
-    names = dict(zip(folders, name_runs(folders), strict=True))
-    tuned = {folder: name for folder, name in names.items() if "task" in read_json(folder / "config.json")}
-    pretrained = {folder: name for folder, name in names.items() if folder not in tuned}
-    parts = []
-    if pretrained:
-        parts += ["<h2>Pre-training</h2>", *describe_pretraining(pretrained)]
-    if tuned:
-        parts += ["<h2>Fine-tuning</h2>", *describe_finetuning(tuned)]
-    for folder, name in names.items():
-        described = {part: read_json(folder / f"{part}.json") for part in ("config", "environment")}
-        parts += fold(f"how {name} was made", to_code(json.dumps(described, indent=1, ensure_ascii=False)))
-    return "\n".join(parts)
-
-
-def describe_pretraining(names: Mapping[Path, str]) -> list[str]:
-    """What was last measured, curves, and layers where the run is done and its corpus still there."""
-    runs = [Run(name, read_metrics(folder)) for folder, name in names.items()]
-    rows = [{"": run.name, **last_values(run.metrics)} for run in runs]
-    layers = {name: measured for folder, name in names.items() if (measured := find_layers(folder)) is not None}
-    return [
-        to_table(rows, "As last evaluated on held-out documents, with 95 % intervals."),
-        *describe_baselines(MEASURES, {run.name: last_evaluation(run.metrics) for run in runs}),
-        to_figure(draw_curves(runs, "step"), "Training and, where it was evaluated, held-out documents."),
-        *([to_figure(draw_layers(layers), LAYERS_CAPTION)] if layers else []),
-    ]
-
-
-def find_layers(run: Path) -> Layers | None:
-    if not (run / "model").exists():
-        return None
-    try:
-        config = read_config(PretrainConfig, run / "config.json")
-        questions = Questions(replace(config, evaluation_sequences=LAYER_SEQUENCES))
-        if find_changed(describe_data(questions.corpora, questions.weights), read_json(run / "data.json")):
-            return None
-        return questions.measure_layers(run / "model")
-    except UserError:  # the corpus is elsewhere, or the run of another version
-        return None
-
-
-def describe_finetuning(names: Mapping[Path, str]) -> list[str]:
-    """The scores of each, and what it was begun with."""
-    rows = []
-    for folder, name in names.items():
-        config = read_json(folder / "config.json")
-        require((folder / "scores.json").exists(), f"{folder} has no scores.json; go on with the run, or leave it out")
-        scores = read_json(folder / "scores.json")
-        require(
-            "step" in scores
-            and all(
-                isinstance(value, int | float) for part in scores_by_split(scores).values() for value in part.values()
-            ),
-            f"{folder / 'scores.json'} is not what litebert finetune writes; go on with the run, to write it again",
+def describe_next(pretrained: Sequence[Pretrained], tuned: Sequence[Tuned]) -> str:
+    """The commands that one may type next, as they stand."""
+    commands = {}
+    for run in [run for run in pretrained if run.encoder is not None][:1]:
+        model = shlex.quote(str(run.folder / "model"))
+        commands["Let a model fill in a blank"] = f'litebert fill-mask {model} "A text with a [MASK] in it."'
+        commands["Fine-tune it for a task of your own, a folder with train.csv and dev.csv"] = (
+            f"litebert finetune --data FOLDER --first TEXT --label LABEL --init {model} --run my-task --seeds 3"
         )
-        found = {
-            f"{split} {metric.replace('_', ' ')}": f"{value:.1f}"
-            for split, values in scores_by_split(scores).items()
-            for metric, value in values.items()
-        }
-        begun = "random weights" if config["scratch"] else config["init"]
-        rows.append({"": name, "task": config["task"], "begun with": begun, "best at step": scores["step"], **found})
-    curves: dict[str, list[Run]] = {}
-    for row, folder in zip(rows, names, strict=True):
-        curves.setdefault(row["task"], []).append(Run(row[""], read_metrics(folder)))
-    return [
-        to_table(rows, "Scores of each run's best model on dev; shares are in per cent."),
-        *(to_figure(draw_tuning(runs), f"{task}: in training, and on dev.") for task, runs in curves.items()),
-    ]
+    if same := [run for run in tuned if run.task == tuned[0].task]:
+        best = max((run.best for run in same), key=lambda seed: find_score(seed.scores))
+        model = shlex.quote(str(best.folder / "model"))
+        commands["Let the model that was best on dev label a file"] = (
+            f"litebert predict --model {model} --data FILE --out predicted"
+        )
+    return "".join(to_paragraph(f"{what}:") + to_code(command) for what, command in commands.items())
 
 
-def draw_tuning(runs: Sequence[Run]) -> "Figure":
-    known = dict.fromkeys(key for run in runs for line in run.metrics for key in line)
-    return draw_runs(runs, x="step", keys=[key for key in known if key == "loss" or key.startswith("dev")])
-
-
-def last_evaluation(lines: Sequence[Line]) -> Line:
-    """What was last held out, or how far a run has come without it."""
-    return next((line for line in reversed(lines) if line["kind"] == "evaluation"), {"step": lines[-1]["step"]})
-
-
-def last_values(lines: Sequence[Line]) -> dict[str, str]:
-    """The scores of the last evaluation, as people read them."""
-    last = last_evaluation(lines)
-    shown = {"steps": f"{last['step']:,}"}
-    for key, value in last.items():
-        if key.endswith("loss"):
-            shown[f"{MEASURES.get(key, key)} (nats)"] = f"{value:.3f}"
-        elif key in MEASURES:
-            ends = [companion_key(key, end) for end in ("low", "high")]
-            bounds = [f"{100 * last[end]:.1f}" for end in ends if end in last]
-            shown[f"{MEASURES[key]} (%)"] = f"{100 * value:.1f}" + (f" [{', '.join(bounds)}]" if bounds else "")
-    return shown
-
-
-def draw_curves(runs: Sequence[Run], x: XAxis) -> "Figure":
-    known = {key for run in runs for line in run.metrics for key in line}
-    return draw_runs(runs, x=x, keys=[key for key in CURVES if key in known])
+def describe_making(run: Path) -> str:
+    """Of several seeds, how the first was made."""
+    folder = (find_seeds(run) or [run])[0]
+    described = {part: read_json(folder / f"{part}.json") for part in ("config", "environment")}
+    return to_code(json.dumps(described, indent=1, ensure_ascii=False))
 
 
 def describe_origin(plan: Plan, run: Path) -> str:

@@ -20,7 +20,7 @@ from litebert.config import from_dict, read_json
 from litebert.files import write_json_file
 from litebert.studies.layers import Layers
 from litebert.studies.plan import read_plan
-from litebert.studies.study import MEASURES, Study, Variant, is_better
+from litebert.studies.study import MEASURES, Study, Variant, head, is_better, show_value
 from litebert.training.intervals import Estimate, estimate
 from litebert.training.metrics import BASELINES, companion_key
 
@@ -179,16 +179,17 @@ def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result
             "": variant.name,
             "parameters": own[0].parameters,
             "steps": own[0].steps,
+            "minutes": f"{statistics.median(result.minutes for result in own):.1f}",
             "tokens/s": round(statistics.median(result.tokens_per_second for result in own)),
             "seeds": len(own),
         }
         for measure in measures:
             found = list(values[measure].get(variant.name, {}).values())
-            row[MEASURES.get(measure, measure)] = show(measure, estimate(found)) if found else "-"
+            row[head(measure)] = show(measure, estimate(found)) if found else "-"
             if measure == study.measures[0]:
-                row[f"from {first}"] = compare_with_first(measure, values[measure], first, variant.name)
+                row[f"difference from {first}"] = compare_with_first(measure, values[measure], first, variant.name)
         for measure in paper_measures:
-            row[f"paper: {MEASURES[measure]}"] = f"{variant.paper[measure]:.1f}" if measure in variant.paper else "-"
+            row[f"paper: {head(measure)}"] = f"{variant.paper[measure]:.1f}" if measure in variant.paper else "-"
         rows.append(row)
     return rows
 
@@ -203,10 +204,23 @@ def compare_with_first(measure: str, values: Mapping[str, Mapping[int, float]], 
 
 
 def show(measure: str, found: Estimate) -> str:
-    """Losses as they are, everything else in per cent."""
-    if measure.endswith("loss"):
-        return f"{found.mean:.3f}" + ("" if found.margin is None else f" ± {found.margin:.3f}")
-    return f"{100 * found.mean:.1f}" + ("" if found.margin is None else f" ± {100 * found.margin:.1f}")
+    """With its interval, where there is one."""
+    margin = "" if found.margin is None else f" ± {show_value(measure, found.margin)}"
+    return show_value(measure, found.mean) + margin
+
+
+def explain_columns(study: Study, variants: Sequence[Variant]) -> list[str]:
+    """A sentence on each column whose heading does not say all."""
+    told = [
+        f"difference from {variants[0].name}: in {MEASURES[study.measures[0]]}, taken seed by seed. One within its 95 "
+        "% interval is a tie; one seed tells no difference from chance."
+    ]
+    if any(variant.paper for variant in variants):
+        told.append(
+            "paper: its own figures, of far larger models; downstream is its average over SQuAD 1.1 and 2.0, MNLI, "
+            "SST-2 and RACE."
+        )
+    return told
 
 
 def find_baselines(measures: Iterable[str], values: Mapping[str, float]) -> dict[str, dict[str, float]]:

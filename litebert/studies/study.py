@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -17,6 +17,32 @@ AFTER = "the variant before"
 
 MEASURES = NAMES | {"downstream": "downstream"}
 """What runs are compared by, as people call it."""
+EXPLAINED = {
+    "masked_token_loss": "masked-token loss: how much the hidden tokens surprise the model, the mean of -ln of the "
+    "probability that it gives to each; lower is better.",
+    "masked_token_accuracy": "masked tokens: how many of the hidden tokens the model's first guess is right about.",
+    "sop_accuracy": "sentence order: of how many pairs of segments the model tells whether they were swapped; chance "
+    "is 50 %.",
+    "sop_document_accuracy": "sentence order in ordinary windows: the same of segments that may span paragraphs.",
+    "sop_paragraph_accuracy": "sentence order within paragraphs: the same of segments of one paragraph.",
+    "nsp_accuracy": "next sentence: of how many pairs it tells whether the second segment is of another document; "
+    "chance is 50 %. A model that was not trained for it is asked by a linear probe of its frozen output.",
+}
+"""What is measured, in a sentence each."""
+
+
+def explain_measures(measures: Iterable[str]) -> list[str]:
+    return [EXPLAINED[measure] for measure in measures if measure in EXPLAINED]
+
+
+def head(measure: str) -> str:
+    """A measure with its unit, above a column."""
+    return f"{MEASURES.get(measure, measure)} ({'nats' if measure.endswith('loss') else '%'})"
+
+
+def show_value(measure: str, value: float) -> str:
+    """Losses as they are, everything else in per cent."""
+    return f"{value:.3f}" if measure.endswith("loss") else f"{100 * value:.1f}"
 
 
 def is_better(measure: str, first: float, second: float) -> bool:

@@ -41,7 +41,7 @@ def test_it_says_what_it_does_and_what_to_do_next(capsys: Printed, data: Path, s
     assert "6 of 16: 1 epochs; length 32" in said and "no 50.0%, yes 50.0%" in said
     assert "by laptop" in said, "a small model is given what suits it"
     score = read_file(tmp_path / "run", "scores.json")["dev"]["accuracy"]
-    assert any(row.split() == ["dev", "accuracy", f"{score:.4g}"] for row in said.splitlines())
+    assert any(row.split() == ["dev", "accuracy", f"{score:.4g}", "50"] for row in said.splitlines()), "and of one label"
     assert f"{tmp_path}/run/model is the best on dev; next: litebert predict --model {tmp_path}/run/model" in said
 
 

@@ -12,6 +12,7 @@ from litebert.studies.results import (
     Result,
     compare_with_paper,
     count_verdicts,
+    explain_columns,
     find_baselines,
     judge,
     pair_difference,
@@ -79,7 +80,7 @@ def test_fine_tuned_models_stand_beside_the_paper_s_averages() -> None:
     (compared,) = compare_with_paper(STUDY, vary(SETTINGS), results)
     assert compared.measure == "downstream" and compared.verdict == "agrees"
     rows = tabulate(STUDY, vary(SETTINGS), results)
-    assert rows[0]["rte"] == "50.0 ± 0.0" and rows[0]["downstream"] == "60.0 ± 0.0"
+    assert rows[0]["rte (%)"] == "50.0 ± 0.0" and rows[0]["downstream (%)"] == "60.0 ± 0.0"
 
 
 def test_only_tasks_that_all_were_fine_tuned_for_are_averaged() -> None:
@@ -92,16 +93,24 @@ def test_only_tasks_that_all_were_fine_tuned_for_are_averaged() -> None:
 def test_a_table_has_a_row_for_each_variant_that_was_run() -> None:
     rows = tabulate(STUDY, vary(SETTINGS), [make("first", 0, 5.0), make("third", 0, 4.0), make("third", 1, 4.2)])
     assert [row[""] for row in rows] == ["first", "third"]
-    assert rows[0]["masked-token loss"] == "5.000" and rows[1]["masked-token loss"].startswith("4.100 ± ")
-    assert [row["paper: downstream"] for row in rows] == ["80.0", "-"]
-    assert rows[0]["masked tokens"] == "-"
-    assert [row["from first"] for row in rows] == ["-", "-1.000 (one seed)"]
+    name = "masked-token loss (nats)"
+    assert rows[0][name] == "5.000" and rows[1][name].startswith("4.100 ± ")
+    assert [row["paper: downstream (%)"] for row in rows] == ["80.0", "-"]
+    assert rows[0]["masked tokens (%)"] == "-" and rows[0]["minutes"] == "1.0"
+    assert [row["difference from first"] for row in rows] == ["-", "-1.000 (one seed)"]
+
+
+def test_the_columns_that_need_it_are_explained() -> None:
+    difference, paper = explain_columns(STUDY, vary(SETTINGS))
+    assert difference.startswith("difference from first: in masked-token loss, taken seed by seed")
+    assert paper.startswith("paper: its own figures")
+    assert len(explain_columns(STUDY, [Variant(name="third", settings=SETTINGS)])) == 1, "the paper has none of it"
 
 
 def test_each_variant_is_held_against_the_first_seed_by_seed() -> None:
     losses = {"first": (5.0, 6.0, 5.5), "second": (4.0, 5.1, 4.55), "third": (5.3, 5.7, 5.6)}
     results = [make(name, seed, loss) for name, row in losses.items() for seed, loss in enumerate(row)]
-    shown = [row["from first"] for row in tabulate(STUDY, vary(SETTINGS), results)]
+    shown = [row["difference from first"] for row in tabulate(STUDY, vary(SETTINGS), results)]
     assert shown[:2] == ["-", "-0.950 ± 0.124"] and shown[2].startswith("0.033 ± ") and shown[2].endswith(" (tie)")
 
 

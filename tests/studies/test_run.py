@@ -113,7 +113,11 @@ def test_deeper_models_begin_with_the_shallower_one(
     [
         ({"learning_rate": 1e-3}, {}, "--learning-rate 0.001 instead of --learning-rate 0.003"),
         ({"evaluation_sequences": 50}, {}, "--evaluation-sequences 50 instead of --evaluation-sequences 40"),
-        ({"pairs": PairConfig(length=16, windows="paragraph")}, {}, r"another config \(given --length 16 instead of --length 32\);"),
+        (
+            {"pairs": PairConfig(length=16, windows="paragraph")},
+            {},
+            r"another config \(given --length 16 instead of --length 32\);",
+        ),
         ({}, {"finetune_epochs": 9.0}, "--finetune-epochs 9.0 instead of --finetune-epochs 3.0"),
         ({}, {"finetune_examples": 9}, "--finetune-examples 9 instead of no --finetune-examples"),
     ],
