@@ -11,6 +11,7 @@ Examples:
     litebert vocab reviews.jsonl --field body --size 8000 --normalization none --out vocab
 """
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 NUM_MEASURED = 2000
 EXAMPLE_LENGTH = 80
+WITHOUT_SPACES = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+"""Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese letters."""
+FEW = 0.1
+"""The share of such letters from which on spaces say little of words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +153,18 @@ def measure(vocabulary: "Vocabulary", lines: Sequence[str]) -> dict[str, Any]:
     return {
         "characters_covered": sum(len(piece) == 1 for piece in vocabulary.pieces),
         "bytes_per_token": len(text.encode()) / len(tokens),
-        "tokens_per_word": len(tokens) / len(text.split()),
+        **measure_units(text, len(tokens)),
         "unknown_rate": float((tokens == vocabulary.special.unknown).mean()),
         "example": [vocabulary.piece(index) for index in vocabulary.encode(example)],
     }
+
+
+def measure_units(text: str, num_tokens: int) -> dict[str, float]:
+    """Tokens per word; or per character, where many are of scripts that set no spaces between words."""
+    letters = "".join(text.split())
+    if len(WITHOUT_SPACES.findall(letters)) > FEW * len(letters):
+        return {"tokens_per_character": num_tokens / len(letters)}
+    return {"tokens_per_word": num_tokens / len(text.split())}
 
 
 def print_report(report: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import pytest
 import transformers
 
 from litebert.__main__ import main
+from litebert.commands.vocab import measure_units
 from litebert.config import UserError
 from litebert.text.vocabulary import open_vocabulary
 
@@ -70,6 +71,22 @@ def test_the_report_is_json_on_demand(text: Path, tmp_path: Path, capsys: pytest
     assert settings["litebert"] == {"normalization": "xlnet", "cased": False}
 
 
+@pytest.mark.parametrize(
+    ("text", "measured"),
+    [
+        ("今天天气很好，我们去公园散步吧。", {"tokens_per_character": 8 / 16}),
+        ("今日は天気がいい ので公園へ行く", {"tokens_per_character": 8 / 15}),
+        ("วันนี้อากาศดี", {"tokens_per_character": 8 / 13}),
+        ("오늘은 날씨가 좋아서 공원에", {"tokens_per_word": 8 / 4}),
+        ("the Chinese word 天 means sky", {"tokens_per_word": 8 / 6}),
+    ],
+)
+def test_tokens_are_told_by_words_where_spaces_part_them_and_else_by_characters(
+    text: str, measured: dict[str, float]
+) -> None:
+    assert measure_units(text, 8) == pytest.approx(measured)
+
+
 def test_the_same_command_gives_the_same_files(text: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         run(text, "--size", 300, "--sample", 200, "--out", tmp_path / name, "--json")
@@ -81,9 +98,9 @@ def test_mistakes_are_said_in_a_sentence(text: Path, tmp_path: Path, capsys: pyt
     out = ("--out", tmp_path / "out")
     assert "TEXT is missing" in fail(capsys, *out)
     assert "nowhere.txt does not exist" in fail(capsys, tmp_path / "nowhere.txt", *out)
-    assert "the text gives at most" in fail(capsys, text, *out)
+    assert "and the text gives at most" in fail(capsys, text, *out)
     assert "--cased and --uncased exclude each other" in fail(capsys, text, *out, "--cased", "--uncased")
-    assert "the coverage of characters is 2.0" in fail(capsys, text, *out, "--coverage", 2)
+    assert "--coverage is 2.0; it must" in fail(capsys, text, *out, "--coverage", 2)
     assert "'nfc'" in fail(capsys, text, *out, "--normalization", "nfc")
     (tmp_path / "blank.txt").write_text(" \n\n")
     assert "no text" in fail(capsys, tmp_path / "blank.txt", *out)
