@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "protobuf": set(),
     "text": {"config", "files", "folders", "protobuf"},
     "corpus": {"config", "batch", "files", "folders", "text"},
-    "models": {"config", "batch", "folders", "protobuf"},
+    "models": {"config", "batch", "files", "folders", "protobuf"},
     "presets": {"config", "models"},
     "blanks": {"batch", "models", "text"},
     "tasks": {"config", "batch", "files", "text"},

@@ -7,6 +7,7 @@ by name. No pickle is ever written.
 
 import os
 import pickle
+import re
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from litebert.config import UserError, override, read_json, require, write_json
+from litebert.files import explain, open_file
 from litebert.folders import GOOGLE_CONFIGS, WEIGHTS, find_google_config
 from litebert.models import tensorflow
 from litebert.models.encoder import EncoderConfig
@@ -104,17 +106,22 @@ def write_model(model: Model, path: str | Path) -> None:
         tensors[f"{PROJECTION}.weight"] = torch.eye(model.config.hidden_size)
         tensors[f"{PROJECTION}.bias"] = torch.zeros(model.config.hidden_size)
     path = Path(path)
-    path.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path, prefix=".writing-") as unfinished:
-        try:
-            save_file(tensors, Path(unfinished, "model.safetensors"), metadata={"format": "pt"})
-            open_to_others(Path(unfinished, "model.safetensors"))
+    with explain(path, "written"):
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path, prefix=".writing-") as unfinished:
+            save_weights(tensors, Path(unfinished, "model.safetensors"))
             write_json(Path(unfinished, "config.json"), content)
-        except (safetensors.SafetensorError, OSError) as error:  # either is of the system, such as a full disk
-            reason = getattr(error, "strerror", None) or error
-            raise UserError(f"{path} cannot be written ({reason}); make room, or choose another place") from None
-        for name in ("model.safetensors", "config.json"):
-            Path(unfinished, name).replace(path / name)
+            for name in ("model.safetensors", "config.json"):
+                Path(unfinished, name).replace(path / name)
+
+
+def save_weights(tensors: dict[str, Tensor], file: Path) -> None:
+    try:
+        save_file(tensors, file, metadata={"format": "pt"})
+    except safetensors.SafetensorError as error:  # the system's, such as of a full disk, in words
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else 0, str(error)) from None
+    open_to_others(file)
 
 
 def open_to_others(file: Path) -> None:
@@ -182,7 +189,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def read_tensors(file: Path) -> dict[str, Tensor]:
     """One file's tensors; a pickle only as far as it holds nothing but tensors."""
     require(file.is_file(), f"{file} is missing, though the folder's index names it; copy it there")
-    require(os.access(file, os.R_OK), f"{file} cannot be read: you have no permission; ask its owner for it")
+    open_file(file).close()  # torch would not say why it cannot be read
     try:
         if file.suffix == ".safetensors":
             return load_file(file)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from litebert.config import require
-from litebert.files import write_file
+from litebert.files import explain, write_file
 from litebert.folders import VOCABULARY_FILES, require_place
 from litebert.text.engines import Engine, SentencePieceEngine, TokenizersEngine
 from litebert.text.normalize import NORMALIZATIONS, WORD_START, normalize_albert
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 def require_free(folder: Path, overwrite: bool) -> None:
     """Refuses a folder that has a vocabulary, unless it is to be overwritten."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    problem = "closed to you" if existing.is_dir() else "a file"
-    require(
-        existing.is_dir() and os.access(existing, os.W_OK),
-        f"{folder} cannot be written: {existing} is {problem}; choose another folder",
-    )
+    with explain(folder, "written"):
+        if not existing.is_dir():
+            raise NotADirectoryError
+        if not os.access(existing, os.W_OK):
+            raise PermissionError
     require_place(folder, "--out", "vocabulary")
     found = [name for name in VOCABULARY_FILES if (folder / name).exists()]
     require(

@@ -148,7 +148,7 @@ def test_a_vocabulary_is_overwritten_only_when_told_to_and_leaves_nothing_of_the
 ) -> None:
     require_free(tmp_path / "new" / "folder", overwrite=False)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(UserError, match="cannot be written: .*file is a file; choose another"):
+    with pytest.raises(UserError, match="cannot be written: a file stands where a folder is wanted; choose"):
         require_free(tmp_path / "file" / "folder", overwrite=False)
     (tmp_path / "file").unlink()
     (tmp_path / "vocab.txt").write_text("[PAD]")

@@ -152,7 +152,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         writer.file.close()
         with open("/dev/full", "wb", buffering=0) as full:  # noqa: PTH123
             writer.file = full
-            with pytest.raises(UserError, match="metrics.jsonl cannot be written .No space left on device"):
+            with pytest.raises(UserError, match="metrics.jsonl cannot be written: no space is left; make room"):
                 writer.write("train", 1, loss=1.0)
 
 
