@@ -8,7 +8,6 @@ import ast
 import contextlib
 import dataclasses
 import difflib
-import errno
 import importlib
 import io
 import itertools
@@ -24,23 +23,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from litebert import __version__, interrupts
 from litebert.config import UserError, nearest
+from litebert.files import describe_refusal
 from litebert.interrupts import TerminatedError
 
 if TYPE_CHECKING:
     from litebert.options import Option
 
 FOLDER = Path(__file__).parent / "commands"
-ADVICE = {
-    errno.ENOENT: "correct the path",
-    errno.EACCES: "you have no permission: change it, or choose another path",
-    errno.EEXIST: "a file stands where a folder is wanted: choose another path",
-    errno.ENOTDIR: "a file stands where a folder is wanted: choose another path",
-    errno.EISDIR: "a folder stands where a file is wanted: choose another path",
-    errno.ENOSPC: "make room",
-    errno.EFBIG: "files of this size are not allowed here: make that larger, or choose another path",
-    errno.EROFS: "choose a path that can be written",
-}
-"""What to do about an error of the system, by its number."""
 AFTER_INTERRUPTION = {
     "corpus": "; run the same command to go on",
     "vocab": "; the same command begins anew",
@@ -49,13 +38,17 @@ AFTER_INTERRUPTION = {
 OUT_OF_MEMORY = ("allocate memory", "out of memory", "Storage size calculation overflowed")
 """How torch says so, on a processor, on a GPU, and of more than there can be."""
 REWORDED = {
-    r"Error parsing (settings|how)[\w.]*: ": "",
     r"Error parsing (--\S+): .*invalid literal for int\(\) with base 10: (.*)": r"\1 is \2; give a whole number",
     r"Error parsing (--\S+): .*could not convert string to float: (.*)": r"\1 is \2; give a number",
     r"Missing from [\w -]+: (--\S+).*": r"\1 is missing",
     r"invalid choice (\S+) for argument '(\S+)'. Expected one of \((.*)\).": r"\2 is \1; it must be one of \3",
 }
 """What tyro says, and what we say, of options that are missing or cannot be read."""
+FIELD = re.compile(
+    r"^(?:the )?([a-z]\w*)(?= is (?:'|-?\d|-?inf|nan))"  # the first word, where a value follows
+    r"|(?<![\w'\"/.=(-])([a-z]+(?:_[a-z]+)+)(?![\w/.=-])"  # words with an underscore, but in paths and in brackets
+)
+"""Where a message names a field, and no word of our language."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             end_interrupted(name, heard[-1] == signal.SIGTERM, is_ours=is_ours)
         if isinstance(error, BrokenPipeError):  # the reader of our output, such as `head`, has seen enough
             return
-        mistake = explain(error)
+        mistake = explain(error, name)
         if mistake is None:
             raise
         print(f"litebert: {mistake}", file=sys.stderr)
@@ -116,18 +109,30 @@ def empty_output() -> None:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def explain(error: Exception) -> str | None:
-    """A sentence on what the user can correct; nothing for a mistake of our own."""
+def explain(error: Exception, name: str) -> str | None:
+    """A sentence on what the user of a command can correct; nothing for a mistake of our own."""
     if isinstance(error, UserError):
-        return on_one_line(str(error))
+        return on_one_line(name_options(str(error), name))
     if isinstance(error, OSError):
-        advice = ADVICE.get(error.errno or 0, "look at what is there")
-        return f"{error.filename or 'output'}: {error.strerror or error}; {advice}"
+        is_file = error.filename is not None
+        return describe_refusal(error, *((error.filename, "used") if is_file else ("the output", "written")))
     is_full = isinstance(error, RuntimeError) and any(sign in str(error) for sign in OUT_OF_MEMORY)
     if isinstance(error, MemoryError) or is_full:
         reason = on_one_line(str(error)).rpartition("] ")[2] or "none is left"
         return f"out of memory ({reason}); take a smaller model or batch: see litebert plan"
     return None
+
+
+def name_options(message: str, command: str) -> str:
+    """A config says that `num_sequences is 0`: who typed --num-sequences 0 is told of that."""
+    if command not in command_files():
+        return message
+    from litebert.options import list_options
+
+    module = import_command(command)
+    typed = [option.name for option in list_options(module.Options) if not option.is_positional]
+    options = {option.removeprefix("--").replace("-", "_"): option for option in typed} | getattr(module, "RENAMED", {})
+    return FIELD.sub(lambda found: options.get(found[1] or found[2], found[0]), message)
 
 
 def end_interrupted(name: str, is_terminated: bool, *, is_ours: bool) -> NoReturn:
@@ -258,9 +263,16 @@ def read_options(options: type[Any], name: str, arguments: list[str], default: A
                 add_help=False,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
             )
-    except SystemExit:
+    except SystemExit as end:
         refuse_unknown(options, name, arguments)
-        raise UserError(f"{summarize(said.getvalue())}; see litebert {name} --help") from None
+        raise find_mistake(end) or UserError(f"{summarize(said.getvalue())}; see litebert {name} --help") from None
+
+
+def find_mistake(error: BaseException | None) -> UserError | None:
+    """What a config said that tyro shows in a box, where lines are broken within numbers and paths."""
+    while error is not None and not isinstance(error, UserError):
+        error = error.__context__
+    return error
 
 
 def refuse_unknown(options: type[Any], name: str, arguments: list[str]) -> None:

@@ -79,7 +79,7 @@ def check_values(kind: type, values: Mapping[str, Any]) -> None:
     known = typing.get_type_hints(kind)
     for key, value in values.items():
         require(key in known, f"{kind.__name__} has no {key!r}{nearest(key, known)}")
-        require(fits(value, known[key]), f"{kind.__name__}.{key} is {value!r}; it must be {type_name(known[key])}")
+        require(fits(value, known[key]), f"{key} is {value!r}; it must be {type_name(known[key])}")
 
 
 def check_fields(config: Any) -> None:

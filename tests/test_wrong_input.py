@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from litebert.__main__ import main
+from litebert.__main__ import command_options, main
 from tests.commands.calls import refuse
 
 FINETUNE = "finetune --init demo/albert/model --run out --steps 1 --evaluate-every 0"
@@ -81,36 +81,62 @@ def test_wrong_input_is_one_sentence(
     assert {file.name for file in Path("out").glob("*")} <= VOCABULARY
 
 
+NUMBERS = {
+    "convert": "convert albert-nano out",
+    "corpus": "corpus books --vocab demo/vocab --out out",
+    "finetune": f"{FINETUNE} --task sst2 --data glue/SST-2 --dry-run",
+    "plan": "plan --kind t4",
+    "pretrain": "pretrain --corpus demo/corpus --run out --dry-run",
+    "study": "study sharing --corpus demo/corpus --out out",
+    "vocab": "vocab books --out out",
+}
+"""Commands whose options set the fields of configs."""
+UNUSED = {("corpus", "--show"), ("corpus", "--length")}
+"""Options that are for what was built before."""
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_no_option_takes_is_told_with_the_option_as_it_is_typed(
+    name: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    for option in command_options()[name]:
+        if option.kind in ("int", "float") and (name, option.name) not in UNUSED:
+            shutil.rmtree("out", ignore_errors=True)
+            said = refuse(capsys, *shlex.split(NUMBERS[name]), option.name, "-7")
+            assert said.startswith(f"litebert: {option.name} is -7"), said
+
+
 MANY = "9" * 25
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("vocab books --size 3000000000 --out out", "size is 3000000000; no vocabulary has 2^31 pieces"),
-        (f"convert albert-nano out --seed {MANY}", f"seed is {MANY}; it must be at least 0 and below 2^62"),
-        (f"{FINETUNE} --task sst2 --data glue/SST-2 --seed {MANY}", f"seed is {MANY}; it must be at least 0"),
+        ("vocab books --size 3000000000 --out out", "--size is 3000000000; no vocabulary has 2^31 pieces"),
+        (f"convert albert-nano out --seed {MANY}", f"--seed is {MANY}; it must be at least 0 and below 2^62"),
+        (f"{FINETUNE} --task sst2 --data glue/SST-2 --seed {MANY}", f"--seed is {MANY}; it must be at least 0"),
         (f"layers demo/albert/model --text books --sequences {MANY}", f"--sequences is {MANY}; it must be from 1"),
-        (f"corpus demo/corpus --show 3 --length {MANY}", f"length is {MANY}; the longest sequence has 65,535"),
+        (f"corpus demo/corpus --show 3 --length {MANY}", f"--length is {MANY}; the longest sequence has 65,535"),
         ("vocab books --size abc --out out", "--size is 'abc'; give a whole number; see litebert vocab --help"),
         ("vocab books", "--out is missing; see litebert vocab --help"),
-        ("pretrain --corpus demo/corpus --run out --rate 2", "rate is 2.0; it must be between 0 and 1"),
+        ("pretrain --corpus demo/corpus --run out --rate 2", "--rate is 2.0; it must be between 0 and 1"),
         ("pretrain --corpus demo/corpus --run out --steps x", "--steps is 'x'; give a whole number"),
         ("pretrain --corpus demo/corpus --run out --learning-rate x", "--learning-rate is 'x'; give a number"),
         (
             "pretrain --corpus demo/corpus --run out --minutes 1e308",
-            "minutes is 1e+308; it must be above 0, up to 10000000",
+            "--minutes is 1e+308; it must be above 0, up to 10,000,000",
         ),
         (
             f"{FINETUNE} --task sst2 --data glue/SST-2 --epochs 1e308",
-            "epochs is 1e+308; it must be above 0, up to 1000000",
+            "--epochs is 1e+308; it must be above 0, up to 1,000,000",
         ),
         (
             "pretrain --corpus demo/corpus --run out --encoder initializer_range=Infinity",
             "initializer_range is inf; it",
         ),
-        (f"corpus books --vocab demo/vocab --out out --part 1/{MANY}", f"the part is 1/{MANY}; a corpus has at least"),
-        (f"corpus books --vocab demo/vocab --out out --workers {MANY}", f"the number of workers is {MANY}; it must be"),
+        (f"corpus books --vocab demo/vocab --out out --part 1/{MANY}", f"--part is 1/{MANY}; a corpus has at least"),
+        (f"corpus books --vocab demo/vocab --out out --workers {MANY}", f"--workers is {MANY}; it must be"),
         ("completion tcsh", "shell is 'tcsh'; it must be one of 'bash', 'zsh', 'fish'"),
     ],
 )

@@ -25,6 +25,8 @@ FEW_DOCUMENTS = 10
 ENOUGH = 0.1
 """Of the documents to hold out."""
 MUCH_UNKNOWN = 0.05
+RENAMED = {"dev_share": "--dev", "num_workers": "--workers"}
+"""Options that are not named as the field that they set."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,8 @@ WITHOUT_SPACES = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9f
 """Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese letters."""
 FEW = 0.1
 """The share of such letters from which on spaces say little of words."""
+RENAMED = {"character_coverage": "--coverage", "num_lines": "--sample"}
+"""Options that are not named as the field that they set."""
 
 
 @dataclass(frozen=True, kw_only=True)

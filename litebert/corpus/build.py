@@ -49,7 +49,7 @@ class BuildConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        require(0 <= self.dev_share < 1, f"the dev share is {self.dev_share:g}; it must be at least 0 and below 1")
+        require(0 <= self.dev_share < 1, f"dev_share is {self.dev_share:g}; it must be at least 0 and below 1")
         require(0 < self.shard_size < 1 << 31, f"shard_size is {self.shard_size}; it must be between 1 and 2^31 tokens")
 
     @property
@@ -113,7 +113,7 @@ def build_corpus(
     """
     require(
         num_workers is None or 0 <= num_workers <= MOST_WORKERS,
-        f"the number of workers is {num_workers}; it must be from 0 to {MOST_WORKERS:,}",
+        f"num_workers is {num_workers}; it must be from 0 to {MOST_WORKERS:,}",
     )
     require(str(out), "the folder to build in has no name; give one")
     out, vocabulary = str(out), open_vocabulary(vocabulary_path)

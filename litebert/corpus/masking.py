@@ -55,9 +55,10 @@ class MaskingConfig:
         require(self.rate > 0, "rate is 0; something must be predicted")
         shares = self.masked_share + self.random_share
         require(shares <= 1 + 1e-9, f"masked_share and random_share add up to {shares:g}; together they are at most 1")
+        require(self.rate_sequences >= 0, f"rate_sequences is {self.rate_sequences}; it must be at least 0")
         require(
-            self.rate_sequences >= 0 and (self.rate_sequences == 0 or self.final_rate is not None),
-            f"rate_sequences is {self.rate_sequences} and final_rate {self.final_rate}; a schedule needs both",
+            self.rate_sequences == 0 or self.final_rate is not None,
+            f"rate_sequences is {self.rate_sequences}; a schedule needs a final_rate too",
         )
         require(0 <= self.hardness <= 3, f"hardness is {self.hardness}; it must be between 0 and 3")
         most = self.max_predictions

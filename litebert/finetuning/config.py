@@ -73,7 +73,7 @@ class FinetuneConfig:
         check_schedule(self.learning_rate, self.warmup_steps, self.steps)
         require(self.patience >= 0, f"patience is {self.patience}; it must be at least 0")
         check_seed(self.seed)
-        require(0 < self.epochs <= MOST_EPOCHS, f"epochs is {self.epochs}; it must be above 0, up to {MOST_EPOCHS}")
+        require(0 < self.epochs <= MOST_EPOCHS, f"epochs is {self.epochs}; it must be above 0, up to {MOST_EPOCHS:,}")
         for name in ("dropout", "classifier_dropout"):
             value = getattr(self, name)
             require(value is None or 0 <= value < 1, f"{name} is {value}; it must be in [0, 1)")

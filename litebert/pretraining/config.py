@@ -72,7 +72,7 @@ class PretrainConfig:
         require(self.steps is None or self.steps > 0, f"steps is {self.steps}; it must be at least 1")
         require(
             self.minutes is None or 0 < self.minutes <= MOST_MINUTES,
-            f"minutes is {self.minutes}; it must be above 0, up to {MOST_MINUTES}",
+            f"minutes is {self.minutes}; it must be above 0, up to {MOST_MINUTES:,}",
         )
         require(
             0 <= self.evaluation_sequences <= MOST_SEQUENCES,
@@ -80,9 +80,7 @@ class PretrainConfig:
         )
         check_schedule(self.learning_rate, self.warmup_steps, self.steps, self.power)
         check_seed(self.seed)
-        require(
-            not (self.corpus and self.mix), f"corpus is {self.corpus} and mix {' '.join(self.mix)}; give one of the two"
-        )
+        require(not (self.corpus and self.mix), f"corpus is {self.corpus!r}, and there is a mix; give one of the two")
 
     @property
     def corpora(self) -> list[str]:
@@ -197,7 +195,7 @@ def check_encoder(config: PretrainConfig, encoder: EncoderConfig) -> None:
     pairs = sharing_map(encoder.sharing, encoder.num_layers)
     require(
         set(pairs[:shallowest]) == set(pairs),
-        f"depths begins with {shallowest} layers, which do not use all weights of a model with "
+        f"depths is {' '.join(config.depths)!r}, and {shallowest} layers do not use all weights of a model with "
         f"sharing={encoder.sharing}; only one whose layers share their weights can grow",
     )
 

@@ -33,7 +33,7 @@ class StudyConfig:
             require(all(task.partition("=")), f"{task!r} is no task with its folder; write it as rte=glue/RTE")
         require(
             len(self.task_folders) == len(self.tasks),
-            f"tasks is {' '.join(self.tasks)}; name each task once, with one folder",
+            f"tasks is {' '.join(self.tasks)!r}; name each task once, with one folder",
         )
         require(0 < self.finetune_epochs < math.inf, f"finetune_epochs is {self.finetune_epochs}; it must be positive")
         require(

@@ -58,7 +58,10 @@ class TextColumns:
         given = [kind for kind in KINDS if getattr(self, kind)]
         require(len(given) < 2, f"the columns {' and '.join(given)} are both given; give only one of them")
         require(self.first and self.separator, "the column of the text and the separator must not be empty; name them")
-        require(not (self.tags and self.second), "tags are for the words of one text; leave out the second")
+        require(
+            not (self.tags and self.second),
+            f"second is {self.second!r}; tags are for the words of one text: leave it out",
+        )
 
     @property
     def kind(self) -> Kind:

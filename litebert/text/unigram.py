@@ -52,10 +52,10 @@ class VocabularyConfig:
         require(self.size < 1 << 31, f"size is {self.size}; no vocabulary has 2^31 pieces")
         require(
             0.98 <= self.character_coverage <= 1.0,
-            f"the coverage of characters is {self.character_coverage}; it must be between 0.98 and 1",
+            f"character_coverage is {self.character_coverage}; it must be between 0.98 and 1",
         )
         check_seed(self.seed)
-        require(self.num_lines > 0, f"the sample is {self.num_lines} lines; it must be at least 1")
+        require(self.num_lines > 0, f"num_lines is {self.num_lines}; it must be at least 1")
         require(1 <= self.num_threads <= 1024, f"num_threads is {self.num_threads}; it must be from 1 to 1024")
 
     @property
@@ -186,7 +186,7 @@ def explain(error: RuntimeError, config: VocabularyConfig) -> UserError:
     """What SentencePiece says of a size that its text cannot give, in a sentence."""
     message = str(error)
     if found := re.search(r"too high .* <= (\d+)", message):
-        return UserError(f"the text gives at most {found[1]} pieces and size is {config.size}; lower it or add text")
+        return UserError(f"size is {config.size}, and the text gives at most {found[1]} pieces; lower it or add text")
     if found := re.search(r"required_chars. \d+ vs (\d+)", message):
         return UserError(
             f"size is {config.size} and the text's characters alone need {found[1]}; raise it, or lower the share of "

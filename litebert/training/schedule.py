@@ -54,7 +54,7 @@ def check_schedule(
     require(warmup is None or warmup >= 0, f"warmup_steps is {warmup}; it must be at least 0")
     require(
         warmup is None or steps is None or warmup <= steps,
-        f"warmup_steps is {warmup}; it must be between 0 and steps, {steps}",
+        f"warmup_steps is {warmup}; it must be from 0 to the number of steps, {steps}",
     )
     require(0 < power < math.inf, f"power is {power}; it must be positive and finite")
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import litebert
-from litebert.__main__ import command_files
+from litebert.__main__ import command_files, name_options
 from litebert.display import print_table
 from litebert.models.encoder import EncoderConfig
 from litebert.models.folder import read_model, write_model
@@ -106,7 +106,10 @@ def test_output_that_finds_no_room_is_told(environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "litebert", "models"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
-    assert (done.returncode, done.stderr) == (2, "litebert: output: No space left on device; make room\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "litebert: the output cannot be written: no space is left; make room, or choose another path\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,6 +134,30 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
     assert said in refuse(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("steps is -5; it must be at least 1", "--steps is -5; it must be at least 1"),
+        ("the part is 3/2; it must be one of 1/2 to 2/2", "the part is 3/2; it must be one of 1/2 to 2/2"),
+        ("freeze is 'x'; it must be nothing", "freeze is 'x'; it must be nothing"),
+        ("power is inf; it must be finite", "--power is inf; it must be finite"),
+        ("make num_sequences a multiple of 2", "make --num-sequences a multiple of 2"),
+        ("num_layers is 0; it must be at least 1", "num_layers is 0; it must be at least 1"),
+        ("corpus is no corpus: it has no index.json", "corpus is no corpus: it has no index.json"),
+        ("length is too long a word for a rate of steps", "length is too long a word for a rate of steps"),
+        ("runs/num_sequences/save_every.json does not exist", "runs/num_sequences/save_every.json does not exist"),
+        ("'log_every' is a column", "'log_every' is a column"),
+        (
+            "run/config.json cannot be used (num_sequences is 0; it must be at least 1); restore it",
+            "run/config.json cannot be used (num_sequences is 0; it must be at least 1); restore it",
+        ),
+    ],
+)
+def test_only_a_field_is_told_as_an_option(said: str, told: str) -> None:
+    assert name_options(said, "pretrain") == told
+    assert name_options(said, "no-command") == said
 
 
 def test_models_prints_every_preset(capsys: pytest.CaptureFixture[str]) -> None:

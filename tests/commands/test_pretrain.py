@@ -70,9 +70,9 @@ def test_the_config_of_a_run_is_accepted_for_another(capsys: Printed, corpus: Pa
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--learning-rate", "nan"], "learning_rate is nan; it must be positive and finite"),
-        (["--steps", "0"], "steps is 0"),
-        (["--length", "1024"], "length is 1024; the model has 512 positions"),
+        (["--learning-rate", "nan"], ": --learning-rate is nan; it must be positive and finite"),
+        (["--steps", "0"], ": --steps is 0; it must"),
+        (["--length", "1024"], ": --length is 1024; the model has 512 positions"),
         (["--depths", "1", "2@0.5"], "it must end at 3"),
         (["--encoder", "num_layer=3"], "an encoder has no 'num_layer' (did you mean 'num_layers'?)"),
         (["--init", "nowhere"], "nowhere does not exist"),

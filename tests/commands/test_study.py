@@ -46,7 +46,7 @@ def test_a_study_prints_its_table_and_what_comes_next(capsys: Printed, corpus: P
         (["study", "sharing"], "there is no corpus"),
         (["study", "sharing", "--corpus", "nowhere"], "nowhere"),
         (["study", "sharing", "--minutes", "3"], "--minutes is 3.0; say with --budget"),
-        (["study", "sharing", "--budget", "long"], "the budget is 'long'"),
+        (["study", "sharing", "--budget", "long"], ": --budget is 'long'"),
         (["study", "sharing", "--preset", "albert-nona"], "did you mean 'albert-nano'?"),
         (["report"], "FOLDER is missing"),
         (["report", "nowhere"], "nowhere is no folder"),

@@ -363,7 +363,7 @@ def test_text_without_a_token_and_impossible_parts_are_refused(vocabulary: Path,
         make(text, vocabulary, tmp_path / "out", part=Part(3, 2))
     with pytest.raises(UserError, match="the part is 1/0; a corpus has at least one part"):
         make(text, vocabulary, tmp_path / "out", part=Part(1, 0))
-    with pytest.raises(UserError, match="the dev share is 1; it must be at least 0 and below 1"):
+    with pytest.raises(UserError, match="dev_share is 1; it must be at least 0 and below 1"):
         BuildConfig(dev_share=1)
     with pytest.raises(UserError, match="shard_size is 0"):
         BuildConfig(shard_size=0)

@@ -203,12 +203,13 @@ def test_a_sequence_is_hidden_alike_in_any_batch() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"masking": "foo"}, "MaskingConfig.masking is 'foo'; it must be one of 'span', 'word', 'token'"),
+        ({"masking": "foo"}, "masking is 'foo'; it must be one of 'span', 'word', 'token'"),
         ({"longest": 0}, "longest is 0; an n-gram has at least one word"),
         ({"rate": 0.0}, "rate is 0; something must be predicted"),
         ({"rate": 1.5}, "rate is 1.5; it must be between 0 and 1"),
         ({"masked_share": 0.8, "random_share": 0.3}, "add up to 1.1; together they are at most 1"),
-        ({"rate_sequences": 100}, "a schedule needs both"),
+        ({"rate_sequences": 100}, "rate_sequences is 100; a schedule needs a final_rate too"),
+        ({"rate_sequences": -1, "final_rate": 0.3}, "rate_sequences is -1; it must be at least 0"),
         ({"hardness": 4.0}, "hardness is 4.0; it must be between 0 and 3"),
         ({"max_predictions": 0}, "max_predictions is 0; leave it out for no limit"),
     ],

@@ -217,7 +217,10 @@ def test_a_run_is_not_gone_on_with_under_another_config_or_with_other_data(tmp_p
     config = make_config("label", data, start, steps=4)
     run_to_end(config, run)
     before = all_files(run)
-    with pytest.raises(UserError, match="another config .given --learning-rate 0.02 instead of --learning-rate 0.01.; give the same to go on"):
+    with pytest.raises(
+        UserError,
+        match="another config .given --learning-rate 0.02 instead of --learning-rate 0.01.; give the same to go on",
+    ):
         run_to_end(replace(config, learning_rate=0.02), run)
     with pytest.raises(UserError, match="--task sst2 instead of --task text"):
         run_to_end(replace(config, task="sst2"), run)
@@ -461,7 +464,7 @@ def test_steps_follow_from_epochs_and_a_tenth_of_them_warms_up(tmp_path: Path, s
     [
         ({"learning_rate": -1.0}, "learning_rate is -1.0; it must be positive and finite"),
         ({"warmup_steps": -3}, "warmup_steps is -3; it must be at least 0"),
-        ({"warmup_steps": 9, "steps": 8}, "warmup_steps is 9; it must be between 0 and steps, 8"),
+        ({"warmup_steps": 9, "steps": 8}, "warmup_steps is 9; it must be from 0 to the number of steps, 8"),
     ],
 )
 def test_a_rate_that_no_schedule_has_is_refused_before_any_data_are_read(changes: dict[str, Any], said: str) -> None:

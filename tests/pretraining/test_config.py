@@ -108,7 +108,9 @@ def test_a_run_goes_on_only_under_the_same_config() -> None:
     stored = settle(CONFIG, make_schedule(CONFIG))
     agree_with(CONFIG, stored, "run")
     agree_with(replace(CONFIG, loop=LoopConfig(log_every=7, keep=9)), stored, "run")
-    with pytest.raises(UserError, match="run is a run with another config .given --seed 1 instead of --seed 0.; give the same"):
+    with pytest.raises(
+        UserError, match="run is a run with another config .given --seed 1 instead of --seed 0.; give the same"
+    ):
         agree_with(replace(CONFIG, seed=1), stored, "run")
     with pytest.raises(UserError, match="--precision bf16 instead of --precision fp32"):
         agree_with(replace(CONFIG, loop=LoopConfig(precision="bf16")), stored, "run")
@@ -142,7 +144,7 @@ def test_the_same_minutes_mean_the_steps_that_were_found_for_them() -> None:
         ({"steps": 0}, "steps is 0"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0; it must be positive"),
         ({"warmup_steps": -3}, "warmup_steps is -3; it must be at least 0"),
-        ({"steps": 9, "warmup_steps": 10}, "warmup_steps is 10; it must be between 0 and steps, 9"),
+        ({"steps": 9, "warmup_steps": 10}, "warmup_steps is 10; it must be from 0 to the number of steps, 9"),
         ({"power": 0.0}, "power is 0.0; it must be positive"),
         ({"seed": -1}, "seed is -1"),
         ({"evaluation_sequences": -1}, "evaluation_sequences is -1"),

@@ -132,10 +132,10 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     ("columns", "said"),
     [
         ({"label": "a", "score": "b"}, "label and score are both given; give only one"),
-        ({"tags": "a", "second": "b"}, "tags are for the words of one text"),
+        ({"tags": "a", "second": "b"}, "second is 'b'; tags are for the words of one text: leave it out"),
         ({"first": ""}, "must not be empty"),
         ({"separator": ""}, "must not be empty"),
-        ({"second": 3}, "TextColumns.second is 3"),
+        ({"second": 3}, "second is 3; it must be str"),
     ],
 )
 def test_columns_that_contradict_each_other_are_refused(columns: dict[str, Any], said: str) -> None:

@@ -41,7 +41,7 @@ def test_a_shorter_run_warms_up_for_the_same_share() -> None:
     [
         ({"steps": 0}, "steps is 0"),
         ({"steps": 10**12}, "steps is 1000000000000; it must be at most 1,000,000,000"),
-        ({"warmup_steps": 101}, "warmup_steps is 101; it must be between 0 and steps, 100"),
+        ({"warmup_steps": 101}, "warmup_steps is 101; it must be from 0 to the number of steps, 100"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; it must be positive"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"power": 0.0}, "power is 0.0"),
