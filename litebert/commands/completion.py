@@ -1,4 +1,4 @@
-"""Print what makes a shell complete commands, options and their values.
+"""Print a script with which a shell completes commands, options and their values.
 
 Example:
     mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Options:
     shell: Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional, tyro.conf.arg(metavar="SHELL")]
-    """bash, zsh or fish."""
+    """The shell to complete in."""
 
 
 def run(options: Options) -> None:

@@ -26,11 +26,12 @@ class Options:
     dst: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The folder to write; it must not hold a model yet."""
     activation: Literal["gelu_tanh", "gelu_erf", "relu", "tanh", "linear"] | None = None
-    """Replace what the source's config says, for version 1 folders that say erf."""
+    """Use this activation instead of the one in the source's config: version 1 configs say erf, which their weights
+    were not trained with."""
     num_heads: int | None = None
-    """Replace what the source's config says, for xlarge folders."""
+    """Use this number of attention heads instead of the one in the source's config, which is disputed for xlarge."""
     seed: int = 0
-    """For a preset's random weights."""
+    """Seed of a preset's random weights."""
 
 
 def run(options: Options) -> None:

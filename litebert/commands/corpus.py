@@ -1,4 +1,4 @@
-"""Turn text into a corpus of token shards for pre-training; look into one.
+"""Turn text into a corpus of token shards for pre-training, or look into one.
 
 Example:
     litebert corpus books/ wiki.jsonl.gz --vocab my-vocab --out my-corpus
@@ -32,48 +32,49 @@ RENAMED = {"dev_share": "--dev", "num_workers": "--workers"}
 @dataclass(frozen=True, kw_only=True)
 class Options:
     text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT...")] = ()
-    """Files, folders, patterns or URLs of .txt, .jsonl, .csv, .tsv or .parquet, each plain or .gz, .xz, .zst; or
-    hub:NAME; without --out, a corpus to look into."""
+    """Files, folders, patterns or URLs of .txt, .jsonl, .csv, .tsv or .parquet, plain or .gz, .xz, .zst; a dataset of
+    the hub as hub:NAME; or, without --out, a corpus to look into."""
     vocab: Path | None = None
     """The vocabulary: a folder, or its file."""
     out: str | None = None
-    """Where to build the corpus: a folder or a URL. One that was begun there is gone on with."""
+    """Where to build the corpus: a folder or a URL. A build that was begun there continues."""
     field: str = "text"
     """The key or column of the text in .jsonl, .csv, .tsv and .parquet files."""
     documents: Separated = "blank-line"
     """What separates documents in .txt files."""
     dev: str = "0.5%"
-    """How many documents to hold out, as a share or in percent."""
+    """The share of documents to hold out for evaluation, as 0.005 or 0.5%."""
     part: str = "1/1"
-    """Which part to build, such as 3/64; the parts in one folder are one corpus."""
+    """Build only this part, such as 3/64; all parts in one folder are one corpus."""
     dedup: bool = False
-    """Leave out documents that were seen before, to the letter."""
+    """Leave out documents that are exact copies of earlier ones."""
     words: Literal["pieces", "jieba"] = "pieces"
-    """What tells whole words: the vocabulary's pieces, or jieba, for Chinese."""
+    """How words are found, for masking whole words: by the vocabulary's pieces, or by jieba, for Chinese."""
     skip_bad: bool = False
     """Count what cannot be read and go on, instead of stopping."""
     shard_size: int = 1 << 24
-    """Tokens of a shard; a build that is stopped loses at most one."""
+    """Tokens in a shard; a build that is stopped loses at most one shard."""
     workers: int | None = None
-    """Processes that encode; one for each core unless it is given."""
+    """Processes that encode; by default one for each core."""
     show: int = 0
-    """Print so many samples of a corpus."""
+    """Print this many samples of a corpus."""
     mix: tuple[str, ...] = ()
     """Show samples of several corpora instead, by weight: --mix wiki=0.7 books=0.3."""
     html: Path | None = None
     """Write the samples to an HTML page as well."""
     split: Literal["train", "dev"] = "train"
-    """Which documents to show."""
+    """Which documents to take the samples from."""
     objective: Literal["sop", "nsp", "three-way", "none"] = "sop"
-    """The pairs to show."""
+    """The pairs to show: sentence order, next sentence, both at once, or none."""
     fidelity: Literal["paper", "google"] = "paper"
     """Make pairs as the paper says, or as Google's code does."""
     windows: Literal["document", "paragraph"] = "document"
-    """What a sequence's sentences may not cross. The laptop presets learn within paragraphs, that is lines."""
+    """What a sequence may not reach beyond. The laptop presets train within paragraphs, and in a .txt each line is
+    one."""
     length: int = 128
-    """The longest sequence to show."""
+    """The longest sequence to show, in tokens."""
     seed: int = 0
-    """Another seed shows other samples."""
+    """Seed of the samples: another one shows others."""
     json: bool = False
     """Print JSON instead of tables."""
 

@@ -1,4 +1,4 @@
-"""Say what LiteBERT runs on here: versions, processor, memory, measured speed, and which extras are missing for what.
+"""Show what LiteBERT runs on here: versions, processor, memory, measured speed, and optional packages that are missing.
 
 Example:
     litebert doctor

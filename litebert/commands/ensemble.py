@@ -1,6 +1,6 @@
 """Combine fine-tuning runs as the paper does, choosing members on dev.
 
-Probabilities are averaged for labels and choices; for spans, the scores of those who proposed them.
+Probabilities are averaged for labels and choices; for spans, the scores of the runs that proposed them.
 
 Example:
     litebert ensemble --data glue/SST-2 --members runs/a runs/b runs/c --out runs/together
@@ -13,7 +13,7 @@ from pathlib import Path
 @dataclass(frozen=True, kw_only=True)
 class Options:
     members: tuple[Path, ...]
-    """Runs of litebert finetune on one task that are done."""
+    """Finished runs of litebert finetune, all of one task."""
     data: str
     """The folder of the task's files."""
     out: Path

@@ -14,17 +14,17 @@ class Options:
     model: Path
     """A fine-tuned model folder."""
     data: str
-    """The folder of the task's files, or a file."""
+    """The folder of the task's files, or a single file."""
     task: str | None = None
-    """What the folder says it was fine-tuned for, unless it is given."""
+    """The task; by default the one that the model was fine-tuned for."""
     split: str | None = None
-    """The part of the data to score, such as dev or test. Unless it is given, dev, all of it where there are several;
-    test where a task has no dev."""
+    """The part of the data to score, such as dev or test. By default dev, all of it where there are several; test where
+    a task has no dev."""
     threshold: float | None = None
-    """For questions that may have no answer: how far the score of none must be above the best answer's for none to be
-    given. Unless it is given, the folder's own, or the best for dev."""
+    """For questions that may have no answer: give none where its score is above the best answer's by more than this. By
+    default the model's own threshold, or the best for dev."""
     examples: int | None = None
-    """Evaluate on so many examples, drawn at random but always the same, instead of all."""
+    """Evaluate on this many examples, drawn at random but always the same, instead of all."""
     out: Path | None = None
     """Write the predictions to this folder."""
     json: bool = False

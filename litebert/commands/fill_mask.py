@@ -20,7 +20,8 @@ class Options:
     top: int = 5
     """How many candidates to show for each blank."""
     pieces: bool = False
-    """Take the text as pieces of the vocabulary, separated by spaces, for vocabularies that are not of words."""
+    """TEXT is already cut into pieces of the vocabulary, separated by spaces; for vocabularies that are not of
+    words."""
     json: bool = False
     """Print JSON instead of a table."""
 

@@ -1,4 +1,4 @@
-"""Fine-tune a model folder on a benchmark or on data of your own; go on with a run that was stopped.
+"""Fine-tune a model folder on a benchmark or on data of your own, or continue a run that was stopped.
 
 Example:
     litebert finetune --task sst2 --data glue/SST-2 --init my-albert --run runs/sst2
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Options:
     run: Path
-    """The folder of the run. One that is there already is gone on with, if the rest is the same."""
+    """The folder of the run. If a run is there already it continues, provided that the other options are the same."""
     config: Path | None = None
-    """Begin with the config.json of another run; other options change it."""
+    """Start from the settings of another run, its config.json; other options override them."""
     settings: FinetuneConfig = field(default_factory=FinetuneConfig)
     seeds: int = 1
-    """Do the same with so many seeds, each in a folder of its own, and report the median, mean and spread."""
+    """Repeat the run with this many seeds, each in a folder of its own, and report the median, mean and spread."""
     dry_run: bool = False
-    """Say what would be done, and stop."""
+    """Print what would be done, and stop."""
     json: bool = False
     """Print the scores as JSON instead of a table."""
 

@@ -1,4 +1,4 @@
-"""Show what a model is made of: each part's shape, parameters, how often a pass uses it, and bytes.
+"""Show what a model is made of: the shape, parameters and bytes of each part, and how often one pass uses it.
 
 Example:
     litebert inspect my-albert

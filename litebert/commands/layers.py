@@ -1,4 +1,4 @@
-"""Measure what each layer of a model does to its input, as in the paper's Figure 1: how far it moves it, by what angle.
+"""Measure what each layer of a model does to its input, as in the paper's Figure 1: distances and angles.
 
 Example:
     litebert layers my-albert my-bert --text wiki.txt
@@ -26,21 +26,22 @@ class Options:
     models: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL...")]
     """Model folders, each with its vocabulary."""
     text: tuple[str, ...]
-    """What to read to them: files or folders of documents."""
+    """What to read to them: files or folders of text."""
     field: str = "text"
     """The key or column of the text, in .jsonl, .csv, .tsv and .parquet."""
     skip_bad: bool = False
-    """Pass over what cannot be read."""
+    """Skip what cannot be read."""
     length: int = 128
-    """Tokens of a sequence, at most."""
+    """The longest sequence, in tokens."""
     sequences: int = 64
     """How many sequences to read, each from the beginning of a paragraph."""
     pieces: bool = False
-    """Take the text as pieces of the vocabulary, separated by spaces, for vocabularies that are not of words."""
+    """The text is already cut into pieces of the vocabulary, separated by spaces; for vocabularies that are not of
+    words."""
     names: tuple[str, ...] = ()
-    """Names for the models, in their order, instead of those of their folders."""
+    """Names for the models, in the same order; by default those of their folders."""
     out: Path | None = None
-    """Draw the figure here: .png, .pdf or .svg."""
+    """Write the figure here: .png, .pdf or .svg."""
     json: bool = False
     """Print JSON instead of a table."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, kw_only=True)
 class Options:
     length: int = 128
-    """The sequence length for which FLOPs are counted."""
+    """The sequence length, in tokens, for which FLOPs are counted."""
     json: bool = False
     """Print JSON instead of a table."""
 

@@ -1,9 +1,9 @@
-"""Say what a pre-training run will cost in memory, time and money, without running it.
+"""Estimate what a pre-training run will cost in memory, time and money, without running it.
 
 Takes the options of litebert pretrain. Memory follows from what the code keeps; time from a few seconds of steps on
 this machine, or, for a kind of device that is named, from its data sheet and an assumed share of its peak. Evaluations
-and checkpoints are not included: of so many --minutes, a run has some steps less. With a corpus, its vocabulary and
-its sequences are used; nothing is written.
+and checkpoints are not included, so a run with --minutes takes somewhat fewer steps. With a corpus, its vocabulary
+and its sequences are used; nothing is written.
 
 Example:
     litebert plan --preset albert-micro --corpus my-corpus
@@ -20,14 +20,15 @@ from litebert.pretraining.config import PretrainConfig
 @dataclass(frozen=True, kw_only=True)
 class Options:
     config: Path | None = None
-    """Begin with the config.json of a run; other options change it."""
+    """Start from the settings of a run, its config.json; other options override them."""
     settings: PretrainConfig = field(default_factory=PretrainConfig)
     devices: int = 1
     """How many devices share the work."""
     kind: str = "this"
-    """What they are: this machine, which is measured, or a100-40, a100-80, h100, v100, t4, l4, rtx-4090, tpu-v3."""
+    """The kind of device: this machine, which is measured, or a100-40, a100-80, h100, v100, t4, l4, rtx-4090 or tpu-v3,
+    by data sheet."""
     price: float | None = None
-    """US dollars for an hour of one device; for named kinds one is assumed unless it is given."""
+    """US dollars per device and hour; by default an assumed price for named kinds."""
     json: bool = False
     """Print JSON instead of tables."""
 

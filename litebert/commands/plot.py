@@ -16,18 +16,19 @@ import tyro
 @dataclass(frozen=True, kw_only=True)
 class Options:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
-    """The folders of the runs, each with a metrics.jsonl; one that is still training will do."""
+    """Folders of runs, each with a metrics.jsonl; a run may still be training."""
     out: Path | None = None
-    """The picture to write: .png, .pdf or .svg; curves.png in the folder of a single run, or here for several."""
+    """The picture to write: .png, .pdf or .svg. By default curves.png, in the folder of a single run, or here for
+    several."""
     x: Literal["step", "tokens", "minutes"] = "step"
-    """What to draw the curves over."""
+    """What the horizontal axis counts."""
     smooth: float = 0.9
-    """How to smooth what was measured in training: below 1, what a point weighs beside the one next to it; from 1 on,
-    the number of points to take the mean of; 0 leaves it as it is."""
+    """How to smooth what was measured in training: below 1, the weight of a point relative to the one next to it; from
+    1 on, the number of points to average; 0 not at all."""
     names: tuple[str, ...] = ()
-    """Names for the runs, in their order, instead of those of their folders."""
+    """Names for the runs, in the same order; by default those of their folders."""
     keys: tuple[str, ...] = ()
-    """What to draw, by its names in metrics.jsonl, instead of all that is known."""
+    """What to draw, by its name in metrics.jsonl; by default all that is known."""
 
 
 def run(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""Let a fine-tuned model folder answer for texts or for a file, whose labels need not be known.
+"""Let a fine-tuned model answer for a text, or for data whose labels need not be known.
 
 Example:
     litebert predict --model runs/sst2/model --text "a film of rare charm"
@@ -15,23 +15,25 @@ class Options:
     model: Path
     """A fine-tuned model folder."""
     text: str | None = None
-    """One text to classify."""
+    """A text to classify; the answer is printed."""
     second: str | None = None
-    """The second text, where the task has two."""
+    """The second text, if the task has two."""
     data: str | None = None
-    """The folder of the task's files, or a file, instead of a text."""
+    """A file, or the folder of the task's files, instead of a text."""
     task: str | None = None
-    """What the folder says it was fine-tuned for, unless it is given."""
+    """The task; by default the one that the model was fine-tuned for."""
     split: str | None = None
-    """Of the folder; all of test, unless it is given."""
+    """The part of the folder to predict; by default all of test."""
     threshold: float | None = None
-    """Of the score against an answer, above which there is none; the folder's, unless it is given."""
+    """For questions that may have no answer: give none where its score is above the best answer's by more than this. By
+    default the model's own threshold."""
     out: Path | None = None
-    """The folder to write the predictions to."""
+    """The folder to write predictions to. Those of your own data are named after the file or the split, those of
+    benchmarks as their leaderboards want."""
     zip: bool = False
     """For GLUE: also pack the files of this folder for the leaderboard."""
     json: bool = False
-    """Print what is said of a text as JSON."""
+    """Print the answer to a text as JSON."""
 
 
 def run(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""Pre-train a model on a corpus; go on with a run that was stopped.
+"""Pre-train a model on a corpus, or continue a run that was stopped.
 
 Example:
     litebert pretrain --preset albert-micro --corpus my-corpus --run runs/micro
@@ -16,14 +16,15 @@ from litebert.pretraining.config import PretrainConfig
 @dataclass(frozen=True, kw_only=True)
 class Options:
     run: Path
-    """The folder of the run. One that is there already is gone on with, if the rest is the same, or left out."""
+    """The folder of the run. If a run is there already it continues, provided that the other options are the same or
+    left out."""
     config: Path | None = None
-    """Begin with the config.json of another run; other options change it."""
+    """Start from the settings of another run, its config.json; other options override them."""
     settings: PretrainConfig = field(default_factory=PretrainConfig)
     resume: bool = False
-    """Fail unless the run is there already. One that is there is gone on with in any case."""
+    """Fail unless the run is there already. (A run that is there continues in any case.)"""
     dry_run: bool = False
-    """Say what would be done, and stop."""
+    """Print what would be done, and stop."""
 
 
 def find_default(arguments: list[str]) -> Options:

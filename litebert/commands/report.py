@@ -15,8 +15,8 @@ import tyro
 @dataclass(frozen=True, kw_only=True)
 class Options:
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER...")]
-    """Folders of studies, as litebert study leaves them, and of runs: of pre-training, and of fine-tuning, also with
-    several seeds."""
+    """Folders of studies, as litebert study leaves them, and of runs of pre-training or fine-tuning, also with several
+    seeds."""
     out: Path = Path("report.html")
     """The page to write; it needs no other file."""
     title: str = "LiteBERT: report"

@@ -17,11 +17,11 @@ class Options:
     task: str
     """A benchmark, such as sst2, squad2 or race; text is data of your own."""
     gold: str
-    """The file, or the folder of the task's files, with what is right."""
+    """What is right: the file, or the folder of the task's files."""
     predictions: Path
-    """The predictions, as the official tools have them or as LiteBERT writes them."""
+    """The predictions, in the official format or in LiteBERT's."""
     split: str | None = None
-    """Of a folder; the first of dev, or of a task that is a test alone, unless it is given."""
+    """The part of the folder; by default the first of dev, or of test where a task has no dev."""
     columns: TextColumns = field(default_factory=TextColumns)
     json: bool = False
     """Print JSON instead of a table."""

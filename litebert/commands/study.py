@@ -1,4 +1,4 @@
-"""Ask one of the paper's questions: pre-train the models that answer it and hold them against its tables.
+"""Repeat one of the paper's experiments: pre-train the models it compares, and set the results beside its tables.
 
 Example:
     litebert study --list
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Options:
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ""
-    """The study; --list has their names."""
+    """The study; --list shows all of them."""
     list: bool = False
-    """Say what each study asks and shows, and stop."""
+    """List what each study asks and which models it trains, and stop."""
     out: Path = Path("studies")
-    """Where runs and results go. What is there already is used again."""
+    """Where runs and results are kept. Whatever is there already is used again."""
     how: StudyConfig = field(default_factory=StudyConfig)
     settings: PretrainConfig = field(default_factory=PretrainConfig)
     json: bool = False

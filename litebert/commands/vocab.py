@@ -1,10 +1,10 @@
-"""Train a SentencePiece vocabulary with ALBERT's marks on text, for LiteBERT and Hugging Face alike.
+"""Train a SentencePiece vocabulary on text, with ALBERT's special tokens, for LiteBERT and Hugging Face alike.
 
 TEXT is files, folders or patterns of them: .txt .jsonl .csv .tsv .parquet, plain or compressed, URLs, or a dataset of
 the hub as hub:NAME. A sample of its lines is learned from, so the text may be of any size. DIR receives spiece.model,
 tokenizer.json and tokenizer_config.json: AutoTokenizer.from_pretrained(DIR) gives the same ids as LiteBERT. The first
-five ids are ALBERT's: <pad>, <unk>, [CLS], [SEP], [MASK]. Digits and the signs that ALBERT's vocabulary makes sure of,
-( ) " - . – £ €, are always pieces.
+five ids are ALBERT's: <pad>, <unk>, [CLS], [SEP], [MASK]. As in ALBERT's vocabulary, digits and the signs
+( ) " - . – £ € are always pieces.
 
 Examples:
     litebert vocab wiki/*.txt.gz --out vocab
@@ -44,26 +44,27 @@ class Options:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """The folder to write."""
     size: int = 30_000
-    """Pieces, the five marks among them."""
+    """How many pieces, the five special tokens among them."""
     normalization: Literal["albert", "bert", "xlnet", "none"] = "albert"
-    """How text is cleaned: albert and xlnet make letters plain and remove their accents, also those that Japanese and
-    the scripts of India cannot do without; bert sets Chinese characters apart; none only makes all spaces alike."""
+    """How text is cleaned: albert and xlnet replace letters by their plain forms and remove accents, also those that
+    Japanese and the scripts of India cannot do without; bert sets Chinese characters apart; none only makes all spaces
+    alike."""
     cased: bool = False
-    """Keep capitals, as xlnet and none do by themselves."""
+    """Keep capitals; xlnet and none do so by themselves."""
     uncased: bool = False
-    """Make all letters small, as albert and bert do by themselves."""
+    """Lower-case all letters; albert and bert do so by themselves."""
     coverage: float = 0.99995
     """The share of the text's characters that become pieces. For Chinese 0.9995 leaves more pieces for words."""
     sample: int = 1_000_000
-    """How many lines to learn from at most."""
+    """Learn from at most this many lines, drawn at random."""
     seed: int = 0
-    """For the choice of lines."""
+    """Seed of that draw."""
     field: str = "text"
     """The key or column of the text, in .jsonl, .csv, .tsv, .parquet and hub datasets."""
     skip_bad: bool = False
-    """Pass over what cannot be read, and count it."""
+    """Skip what cannot be read, and count it."""
     overwrite: bool = False
-    """Replace the vocabulary that DIR holds."""
+    """Replace the vocabulary that is in DIR."""
     json: bool = False
     """Print JSON instead of a table."""
 

@@ -28,23 +28,24 @@ class MaskingConfig:
     """Which tokens are hidden, and how."""
 
     masking: Literal["span", "word", "token"] = "span"
-    """Hide n-grams of whole words, single whole words, or single tokens."""
+    """What is hidden together: n-grams of whole words (span), single whole words, or single tokens."""
     longest: int = 3
-    """The most words of an n-gram; one of n words is drawn with a probability in proportion to 1/n."""
+    """The most words in an n-gram; one of n words is drawn with a probability in proportion to 1/n."""
     rate: float = 0.15
     """The share of a sequence's tokens that are predicted."""
     final_rate: float | None = None
-    """Where the rate goes, in a straight line, over the first `rate_sequences` sequences."""
+    """Let the rate change to this one, in a straight line, over the first `rate_sequences` sequences."""
     rate_sequences: int = 0
-    """How many those are; in pre-training, all of the run unless it is given."""
+    """How many sequences that takes; in pre-training by default the whole run."""
     masked_share: float = 0.8
-    """How many of the predicted tokens are shown as [MASK]."""
+    """The share of the predicted tokens that is shown as [MASK]."""
     random_share: float = 0.1
-    """How many are shown as a random token; the rest is shown as it is."""
+    """The share that is shown as a random token; the rest is shown as it is."""
     max_predictions: int | None = None
-    """The most predictions of a sequence. Google's code has 20, which at length 512 is 4 % instead of 15."""
+    """The most predictions in a sequence. Google's code has 20, which at length 512 is 4 % instead of 15."""
     hardness: float = 0.0
-    """How much more readily tokens are hidden that the model finds hard: by this power of their loss."""
+    """How strongly to prefer tokens that the model finds hard: they are drawn by this power of their loss. 0 has no
+    preference."""
 
     def __post_init__(self) -> None:
         check_fields(self)

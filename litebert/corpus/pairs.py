@@ -54,17 +54,18 @@ class PairConfig:
     """How sequences are made of sentences."""
 
     objective: Objective = "sop"
-    """What the pair label tells: the order of two segments, whether the second is random, either, or nothing."""
+    """What is to be told of two segments: their order (sop), whether the second is random (nsp), both at once
+    (three-way), or nothing, and there is only one (none)."""
     length: int = 512
-    """The longest sequence, [CLS] and [SEP] included."""
+    """The longest sequence, in tokens, [CLS] and [SEP] included."""
     short_share: float = 0.1
-    """How many sequences are shorter, to any length: by whole sentences, as long as a pair or, without pairs, a single
-    one remains, which is then cut. By Google's code, of how many documents."""
+    """The share of sequences that are cut to a random shorter length. They lose whole sentences, as long as a pair or,
+    without pairs, a single one remains, which is then cut. With Google's code, it is a share of documents."""
     windows: Literal["document", "paragraph"] = "document"
-    """What a sequence's sentences may not cross."""
+    """What a sequence may not reach beyond."""
     fidelity: Literal["paper", "google"] = "paper"
-    """As the paper says, or as Google's code does; in pre-training also the learning rate's fall. Google's cap of 20
-    predictions is max_predictions."""
+    """Do as the paper says, or as Google's code does, in pre-training also with the learning rate's fall. Google's cap
+    of 20 predictions is max_predictions."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -20,46 +20,47 @@ FREE = ("loop", "data")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneConfig:
-    """A fine-tuning run. The defaults are those of a recipe, for the task and the model."""
+    """The fine-tuning run. Defaults are those of the recipe, for the task and the model."""
 
     task: str = "text"
-    """A benchmark, such as sst2, squad2 or race; text is data of your own."""
+    """A benchmark, such as sst2, squad2 or race; or text, for data of your own."""
     data: str = ""
     """The folder with the benchmark's files as they are published, or with train, dev and test of your own."""
     init: str = ""
-    """The model folder to begin with."""
+    """The model folder to start from."""
     recipe: Recipe = "paper-v2"
-    """Whose settings to begin with: the paper's, for version 1 or 2 of ALBERT, or those for small models."""
+    """Whose settings to start from: the paper's, for version 1 or 2 of ALBERT, or laptop, for small models."""
     scratch: bool = False
-    """Begin with random weights instead of the folder's, to see what pre-training is worth."""
+    """Start from random weights instead of the folder's, to see what pre-training is worth."""
     encoder: tuple[str, ...] = ()
     """Changes to the model, such as activation=gelu_tanh."""
     dropout: float | None = None
-    """Within the model, hidden and attention; the folder's own unless it is given."""
+    """Dropout within the model, hidden and attention alike; by default as in its folder."""
     classifier_dropout: float = 0.1
-    """On what the head sees."""
+    """Dropout of what the head reads."""
     num_examples: int = 32
-    """Examples of a step, on all devices together; for questions about paragraphs, windows."""
+    """Examples in a step, on all devices together; for questions about paragraphs, windows."""
     epochs: float = 3.0
-    """How often each example is seen, unless steps are given."""
+    """How many times each example is seen, unless steps are given."""
     steps: int | None = None
-    """Train for so many, whatever the epochs."""
+    """Train for this many steps, whatever the epochs."""
     learning_rate: float = 2e-5
-    """The peak."""
+    """The highest learning rate, at the end of the warm-up."""
     warmup_steps: int | None = None
-    """A tenth of the steps, unless it is given."""
+    """Steps in which the learning rate rises; by default a tenth of all."""
     freeze: str = "nothing"
-    """What is not trained: nothing, embedding, encoder, or a number of layers with the embedding below them."""
+    """What is not trained: nothing, embedding, encoder, or a number of layers, with the embedding below them."""
     patience: int = 0
-    """Stop after so many evaluations without a better score on dev; 0 never does."""
+    """Stop after this many evaluations without a better score on dev; 0 never does."""
     retry_if_stuck: bool = False
-    """Begin anew with a third of the learning rate, up to three times, if all that is learned is the majority class."""
+    """Start again with a third of the learning rate, up to three times, if all that is learned is the most frequent
+    class."""
     train_examples: int | None = None
-    """Learn from so many examples, drawn at random, instead of all."""
+    """Learn from this many examples, drawn at random, instead of all."""
     dev_examples: int | None = None
-    """Evaluate on so many examples, drawn at random, instead of all."""
+    """Evaluate on this many examples, drawn at random, instead of all."""
     seed: int = 0
-    """For the new head, the order of the examples and dropout; the first, where several seeds are run."""
+    """Seed of the new head, the order of the examples and dropout; with several seeds, the first of them."""
     columns: TextColumns = field(default_factory=TextColumns)
     limits: Limits = field(default_factory=Limits)
     optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(optimizer="adamw"))

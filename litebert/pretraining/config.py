@@ -25,42 +25,44 @@ MOST_MINUTES = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PretrainConfig:
-    """A pre-training run. What is left out follows from the paper by rule, or from the minutes that it may take."""
+    """The pre-training run. What is left out follows from the paper by rule, or from the minutes that it may take."""
 
     preset: str = "albert-base"
-    """The model, by its name in litebert models; its vocabulary is the corpus's."""
+    """The model, by its name in litebert models. Its vocabulary is that of the corpus."""
     encoder: tuple[str, ...] = ()
-    """Changes to it, such as num_layers=6 sharing=none hidden_dropout=0.1."""
+    """Changes to the preset, such as num_layers=6 sharing=none hidden_dropout=0.1."""
     init: str | None = None
-    """A model folder to go on from, instead of a new model."""
+    """A model folder to continue from, instead of a new model."""
     corpus: str | None = None
-    """The corpus, made by litebert corpus."""
+    """The corpus, built by litebert corpus."""
     mix: tuple[str, ...] = ()
-    """Several corpora by weight instead: --mix wiki=0.7 books=0.3."""
+    """Several corpora with their weights instead: --mix wiki=0.7 books=0.3."""
     num_sequences: int = 4096
-    """Sequences of a step, on all devices together."""
+    """Sequences in a step, on all devices together."""
     steps: int | None = None
-    """As many as show the paper's number of sequences, unless it is given, or minutes are."""
+    """How many steps to train for. By default as many as show the paper's number of sequences, or as fit the
+    minutes."""
     minutes: float | None = None
-    """Take as many steps as fit these minutes on this machine, after timing a few."""
+    """Train for about this long on this machine: a few steps are timed, to see how many fit."""
     learning_rate: float | None = None
-    """The peak. The paper's, by the root of the batch, unless it is given."""
+    """The highest learning rate, at the end of the warm-up; by default the paper's, scaled by the square root of the
+    batch."""
     warmup_steps: int | None = None
-    """The paper's 3125, or 2.5 % of a shorter run, unless it is given."""
+    """Steps in which the learning rate rises; by default the paper's 3125, or 2.5 % of a shorter run."""
     power: float = 1.0
-    """Of the rate's fall to 0; 1 is a straight line."""
+    """The power by which the learning rate falls to 0; 1 is a straight line."""
     depths: tuple[str, ...] = ()
-    """Begin with fewer layers, where all share their weights: 3 6@0.25 12@0.5 has 6 from a quarter of the steps on."""
+    """Start with fewer layers, where all share their weights: 3 6@0.25 12@0.5 has 6 from a quarter of the steps on."""
     lengths: tuple[str, ...] = ()
-    """Begin with shorter sequences, and as many more of them: 64 128@0.6."""
+    """Start with shorter sequences, and as many more of them: 64 128@0.6."""
     batches: tuple[str, ...] = ()
-    """Begin with fewer sequences in a step: 12 48@0.5."""
+    """Start with fewer sequences in a step: 12 48@0.5."""
     checkpointing: Checkpointing = "nothing"
     """What to compute twice instead of keeping it, to save memory."""
     evaluation_sequences: int = 1024
-    """Held-out sequences to evaluate on; 0 evaluates nothing."""
+    """Held-out sequences to evaluate on; 0 skips evaluations."""
     seed: int = 0
-    """For the weights, the order of the text, its masks, and dropout."""
+    """Seed of the weights, the order of the text, its masks, and dropout."""
     pairs: PairConfig = field(default_factory=PairConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

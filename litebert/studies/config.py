@@ -13,18 +13,19 @@ class StudyConfig:
     """How a study is carried out."""
 
     budget: str = "20m"
-    """The time for all pre-training of the study: 90s, 20m or 3h. Steps follow from it when the study begins, by timing
-    some, unless they are given."""
+    """The time for all pre-training of the study: 90s, 20m or 3h. Unless steps are given, some are timed first, to see
+    how many fit."""
     seeds: int = 1
-    """How often each run is made. One tells no difference from chance; from two on there are intervals."""
+    """How many times each model is trained. With one, nothing can be told from chance; from two on there are
+    intervals."""
     part: str = "1/1"
-    """Do one of several parts, such as 2/3, on this machine."""
+    """Do only this part of the study on this machine, such as 2/3."""
     tasks: tuple[str, ...] = ()
-    """Also fine-tune every model: rte=glue/RTE sst2=glue/SST-2. It comes on top of the budget."""
+    """Also fine-tune every model, on top of the budget: rte=glue/RTE sst2=glue/SST-2."""
     finetune_epochs: float = 3.0
-    """How often each example is seen there."""
+    """How many times fine-tuning sees each example."""
     finetune_examples: int | None = None
-    """Learn from so many examples of a task, instead of all."""
+    """Fine-tune on this many examples of a task, instead of all."""
 
     def __post_init__(self) -> None:
         check_fields(self)

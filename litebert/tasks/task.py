@@ -119,18 +119,18 @@ Predictions = dict[str, Prediction]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much of an example a sample may hold."""
+    """How much of an example a sequence may hold."""
 
     length: int = 128
-    """The most tokens of a sequence."""
+    """The longest sequence, in tokens."""
     stride: int = 128
-    """By how many tokens of a paragraph windows follow each other."""
+    """How many tokens apart the windows of a paragraph begin."""
     question_length: int = 64
-    """The most tokens of a question about a paragraph."""
+    """The longest question about a paragraph, in tokens."""
     answer_length: int = 30
-    """The most tokens of an answer."""
+    """The longest answer, in tokens."""
     choice_length: int = 128
-    """The most tokens of a question with one of its options."""
+    """The longest question with one of its options, in tokens."""
 
     def __post_init__(self) -> None:
         check_fields(self)

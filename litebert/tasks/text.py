@@ -36,22 +36,22 @@ TAGGED = tuple(dict.fromkeys((*FORMATS, *CONLL)))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextColumns:
-    """The names of the columns of one or two texts and of what is to be said of them, which is one of four."""
+    """The columns of your own data: one or two texts, and what is to be predicted: a label, score, labels or tags."""
 
     first: str = "text"
-    """The text, or the first of two."""
+    """The column of the text, or of the first of two."""
     second: str | None = None
-    """The second text, where a question is about two."""
+    """The column of the second text, where a question is about two."""
     label: str | None = None
-    """A class. It is the column named label if none of the four is given."""
+    """The column of a class. If none of the four is given, it is the column named label."""
     score: str | None = None
-    """A number."""
+    """The column of a number."""
     labels: str | None = None
-    """Any number of classes, as a list or with separators; the cell may be empty."""
+    """The column of any number of classes, as a list or with separators; a cell may be empty."""
     tags: str | None = None
-    """A tag for each word; the words are in `first`, and both are lists or separated by spaces."""
+    """The column of a tag for each word; the words are in `first`, and both are lists or separated by spaces."""
     separator: str = "|"
-    """Between several labels in one cell."""
+    """What stands between several labels in one cell."""
 
     def __post_init__(self) -> None:
         check_fields(self)

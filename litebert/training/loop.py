@@ -49,23 +49,24 @@ class LoopConfig:
     """How steps are taken, watched and saved."""
 
     micro_sequences: int | None = None
-    """The most sequences that go through the model at once on a device; a larger batch is accumulated."""
+    """The most sequences that go through the model at once on a device; the gradients of larger batches are
+    accumulated."""
     precision: Precision = "fp32"
-    """Of matrix products: whole, or 16 bits where torch's autocast allows it."""
+    """The precision of matrix products: fp32, or bf16 where torch's autocast allows it."""
     parallel: Parallel = "ddp"
-    """How several processes share the work: each with all weights, or each with a part of them."""
+    """How several processes share the work: each with all weights (ddp), or with a part of them (fsdp)."""
     guard_factor: float = 100.0
-    """Steps whose gradient is longer than usual by this factor are skipped, as are those that are not finite."""
+    """Skip steps whose gradient is this many times longer than usual; those that are not finite are always skipped."""
     log_every: int = 50
     """Steps between lines of the log."""
     evaluate_every: int | None = None
-    """Steps between evaluations; a tenth of the run unless it is given. 0 evaluates only at the end."""
+    """Steps between evaluations; by default a tenth of the run. 0 evaluates only at the end."""
     save_every: int = 0
-    """Steps between checkpoints, beside those by the clock."""
+    """Steps between checkpoints, in addition to those by the clock; 0 saves by the clock alone."""
     save_minutes: float = 10.0
     """Minutes between checkpoints."""
     keep: int = 3
-    """How many checkpoints stay."""
+    """How many checkpoints to keep."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -19,27 +19,28 @@ Rule = Literal["lamb", "adamw"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
-    """The rule and its numbers; the defaults are the paper's and its released code's."""
+    """The optimizer; its defaults are those of the paper and its released code."""
 
     optimizer: Rule = "lamb"
     """LAMB is the paper's, for batches of thousands; AdamW suits small ones."""
     beta1: float = 0.9
-    """How much of the mean of past gradients stays at each step."""
+    """How much of the running mean of gradients stays at each step."""
     beta2: float = 0.999
-    """How much of the mean of their squares stays."""
+    """How much of the running mean of squared gradients stays at each step."""
     epsilon: float = 1e-6
     """Added to the root of that mean before it divides."""
     weight_decay: float = 0.01
-    """Of matrices and tables; biases and layer normalisations have none."""
+    """Weight decay of matrices and tables; biases and layer normalisations have none."""
     bias_correction: bool = False
-    """LAMB only. AdamW, which is torch's, always corrects."""
+    """Correct the running means for beginning at zero. For LAMB only: AdamW always does."""
     clip_norm: float = 1.0
-    """The longest gradient of all weights together; longer ones are shortened."""
+    """The longest gradient of all weights together; longer ones are scaled down to it."""
     pooler_rate: float = 1.0
-    """The rate of the pooler and of a pair head, as a share of the others'. Where batches are small, what pairs teach
-    is mostly noise at first; Adam makes steps of full length of it, and a pooler driven into saturation stays there."""
+    """The learning rate of the pooler and of a pair head, as a multiple of the others'. In small batches what pairs
+    teach is mostly noise at first, and at the full rate Adam drives the pooler into saturation, where it stays."""
     layer_decay: float = 1.0
-    """The rate of each layer, as a share of the one above it; the topmost layer's, as a share of the heads'."""
+    """The learning rate of each layer, as a multiple of that of the layer above it; the topmost layer's, of the
+    heads'."""
 
     def __post_init__(self) -> None:
         check_fields(self)
