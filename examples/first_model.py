@@ -4,9 +4,9 @@
 
 The text is Python's own documentation, which every installation has. A SentencePiece vocabulary is trained on it and a
 corpus of token shards built; an albert-nano learns to predict its masked words and the order of its sentences, and
-then a BERT of the same shape; the ALBERT is fine-tuned to tell whether a docstring is a module's, a
-class's or a function's, beside one that begins with random weights; and a page puts everything together. Every number
-is measured in this run.
+then a BERT of the same shape; the ALBERT is fine-tuned to tell whether a docstring is a module's, a class's or a
+function's, beside one that begins with random weights; and a page puts everything together. Every number is measured
+in this run.
 """
 
 import ast
@@ -68,16 +68,18 @@ class Options:
     out: Path = Path("demo")
     """Where to write text, vocabulary, corpus, models and the page; what another demo left there is replaced."""
     steps: int = 8000
-    """Of pre-training, for each of the twins: two or three minutes. A number of minutes would be another number of
-    steps on every machine, and with a fifth of these the pre-training does not help the task."""
+    """Steps of pre-training, for the ALBERT and for the BERT: two or three minutes each. Minutes would be other steps
+    on every machine, and with a fifth of these the pre-training does not help the task."""
     vocab_size: int = 2000
+    """How many pieces."""
     length: int = 48
     """The longest sequence, in tokens."""
     num_sequences: int = 16
     """Sequences in a step: small steps taken often learn fastest at this size."""
     seeds: int = 3
-    """How often the task is learned, with and without pre-training."""
+    """How many times the task is learned, with pre-training and without."""
     seed: int = 0
+    """The first of these, and that of pre-training."""
 
 
 class Docstring(NamedTuple):
@@ -160,8 +162,8 @@ def pretrain(preset: str, run: Path, options: Options) -> None:
 def finetune(run: Path, options: Options, *more: str) -> None:
     call("finetune", "--data", options.out / "kinds", "--first", "docstring", "--label", "kind",
          "--init", options.out / "albert" / "model", "--run", run, "--train-examples", 400, "--epochs", 4,
-         "--evaluate-every", 25, "--log-every", 5, "--length", options.length, "--seed", options.seed, "--seeds", options.seeds,
-         *more)  # fmt: skip
+         "--evaluate-every", 25, "--log-every", 5, "--length", options.length,
+         "--seed", options.seed, "--seeds", options.seeds, *more)  # fmt: skip
     go_on_if((run / "scores.json").exists())
 
 
@@ -263,7 +265,7 @@ def main() -> None:
     call("corpus", out / "text.txt", "--vocab", out / "vocab", "--out", out / "corpus", "--dev", "10%")
     call("corpus", out / "corpus", "--show", 2, "--length", options.length)
 
-    console.rule("3. pre-training an ALBERT, and its BERT twin")
+    console.rule("3. pre-training an ALBERT, and a BERT of the same shape")
     pretrain("albert-nano", twins["ALBERT"], options)
     pretrain("bert-nano", twins["BERT"], options)
     compare_twins(twins, unigram_entropy(open_corpus(out / "corpus"), open_corpus(out / "corpus", "dev")))

@@ -236,7 +236,7 @@ STUDIES = {
         ),
         Study(
             name="sentence",
-            question="Which sentence task teaches something: none, next sentence, sentence order, or both?",
+            question="Which sentence task teaches most: order (sop), next sentence (nsp), none, or both (three-way)?",
             source="Table 5",
             finding="Next-sentence training leaves sentence order at chance; sentence order teaches both.",
             vary=sentence,
