@@ -8,7 +8,7 @@ checkpoint takes the same steps as one that was not, bit for bit.
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,16 +239,22 @@ class Loop:
             if isinstance(self.learner, nn.parallel.DistributedDataParallel):
                 batches = self.warm_up(batches)
             while not self.is_done() and stopped_by is None:
+                before = self.step
                 stopped_by, must_save = self.take_step(batches, caught)
-                if self.step % self.config.log_every == 0 or self.step == self.schedule.steps:
-                    self.log()
-                if self.is_evaluation_due():
-                    self.evaluate()
+                if self.step > before:
+                    self.report()
                 if must_save or stopped_by is not None or self.is_done():
                     self.save()
             # What was said during the last evaluation or save is meant for whatever comes next.
             stopped_by = stopped_by or name_signal(self.ranks.add_up(note_signals(caught)))
         return Outcome(self.step, stopped_by, self.guard.num_skipped)
+
+    def report(self) -> None:
+        """What is to be logged and evaluated after a step."""
+        if self.step % self.config.log_every == 0 or self.step == self.schedule.steps:
+            self.log()
+        if self.is_evaluation_due():
+            self.evaluate()
 
     def is_done(self) -> bool:
         return self.step >= self.schedule.steps or self.training.is_finished(self.step)
@@ -265,9 +271,12 @@ class Loop:
         return itertools.chain([first], batches)
 
     def take_step(self, batches: Iterator[Batch], caught: list[int]) -> tuple[int | None, bool]:
-        """One step; returns the signal that is to end the run, if any rank caught one, and whether a save is due."""
+        """One step; returns the signal that is to end the run, if any rank caught one, and whether a save is due.
+
+        A step that a signal interrupts is undone: a run that goes on takes it again.
+        """
         start = time.perf_counter()
-        batch = next(batches)
+        batch, undo = next(batches), self.remember()
         index, self.step = self.step, self.step + 1
         if (change := self.training.begin_step(self.model, index)) is not None:
             self.tell("event", message=change)
@@ -275,7 +284,10 @@ class Loop:
         # Dropout's draws belong to the step, not to what was drawn before it.
         torch.manual_seed(((self.training.seed * PRIME + index) * PRIME + self.ranks.rank) % (1 << 63))
         set_rate(self.optimizer, self.schedule.rate(index))
-        made = self.propagate(batch, counts)
+        made = self.propagate(batch, counts, caught)
+        if made is None:
+            undo()
+            return name_signal(note_signals(caught)), True
         norm = self.clip()
         reason = self.guard.refuses(norm)
         if reason is None:
@@ -288,6 +300,19 @@ class Loop:
         self.optimizer.zero_grad()
         self.meter.add(seconds=time.perf_counter() - start)
         return stopped_by, must_save
+
+    def remember(self) -> Callable[[], None]:
+        """What undoes a step that has moved no weights yet: it puts back all that a checkpoint holds beside them."""
+        counts, sums = (self.step, self.tokens, self.sequences), dict(self.meter.sums)
+        extras = {name: tensor.clone() for name, tensor in self.training.extras.items()}
+
+        def undo() -> None:
+            (self.step, self.tokens, self.sequences), self.meter.sums = counts, sums
+            for name, tensor in self.training.extras.items():
+                tensor.copy_(extras[name])
+            self.optimizer.zero_grad()
+
+        return undo
 
     def agree(self, batch: Batch, caught: list[int]) -> tuple[dict[str, float], int | None, bool]:
         """What all ranks must know of a step: its counts, whether one caught a signal, whether to save behind it."""
@@ -309,11 +334,19 @@ class Loop:
         self.meter.add(tokens=tokens, flops=flops)
         return dict(zip(counts, totals, strict=True)), name_signal(signals), bool(clock or by_step)
 
-    def propagate(self, batch: Batch, counts: Mapping[str, float]) -> list[tuple[Batch, dict[str, Part]]]:
-        """Forward and backward, in pieces where the batch is too large for one; what was made of each."""
+    def propagate(
+        self, batch: Batch, counts: Mapping[str, float], caught: Sequence[int] = ()
+    ) -> list[tuple[Batch, dict[str, Part]]] | None:
+        """Forward and backward, in pieces where the batch is too large for one; what was made of each.
+
+        Nothing, where a signal came before the last: with 4096 sequences on a laptop, a step takes hours. Several ranks
+        go through all the same, since they would have to agree at every piece that they stop there.
+        """
         pieces = batch.split(self.config.micro_sequences or batch.num_sequences)
         made = []
         for number, piece in enumerate(pieces):
+            if caught and self.ranks.num_ranks == 1:
+                return None
             is_last = number == len(pieces) - 1
             with contextlib.nullcontext() if is_last else without_exchange(self.learner):
                 piece = piece.to(self.ranks.device)

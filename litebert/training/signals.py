@@ -12,12 +12,12 @@ from litebert.training.parallel import Ranks
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Of both, the first is heeded."""
 STDERR = 2
-STOPPING = b"stopping after this step; Ctrl-C again stops at once, and leaves the last checkpoint\n"
+STOPPING = b"stopping, and saving all whole steps; Ctrl-C again stops at once, and leaves the last checkpoint\n"
 
 
 @contextmanager
 def catch_signals(*, is_told: bool = False) -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C are noted and acted upon after the step; a second Ctrl-C interrupts at once."""
+    """SIGTERM and Ctrl-C are noted, and acted upon when it is safe; a second Ctrl-C interrupts at once."""
     caught: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:

@@ -200,7 +200,7 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, start: Path, 
     with pytest.raises(InterruptedError):
         carry_out(end_at(prepare(config, run, Ranks()), 13, die), run, Ranks())
     assert not (run / "scores.json").exists()
-    stopped = end_at(prepare(config, run, Ranks()), 15 - 10, lambda: signal.raise_signal(signal.SIGTERM))
+    stopped = end_at(prepare(config, run, Ranks()), 16 - 10, lambda: signal.raise_signal(signal.SIGTERM))
     assert carry_out(stopped, run, Ranks()) == (Outcome(16, signal.SIGTERM, 0), {})
     assert run_to_end(config, run) == expected
     assert lines_of(run) == lines_of(straight)

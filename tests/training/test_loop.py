@@ -1,19 +1,21 @@
 import itertools
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import UserError
 from litebert.models.model import Model
 from litebert.training.checkpoint import load_checkpoint
 from litebert.training.guard import Guard
-from litebert.training.loop import LoopConfig, Meter
-from litebert.training.losses import Pretraining, mean_loss
+from litebert.training.loop import LoopConfig, Meter, Training
+from litebert.training.losses import Part, Pretraining, mean_loss
 from litebert.training.optimizer import OptimizerConfig, make_optimizer
 from tests.training.made import make_batch, make_training, same_weights, watch_training, weights_of
 
@@ -150,17 +152,55 @@ def test_a_signal_during_the_last_evaluation_is_not_lost(tmp_path: Path) -> None
     assert found is not None and found.step == 8
 
 
-def test_sigterm_saves_and_ends_the_run_after_the_step(tmp_path: Path) -> None:
-    def send(model: Model, step: int) -> None:
-        if step == 7:
-            signal.raise_signal(signal.SIGTERM)
+class Interrupted(Pretraining):
+    """Sends SIGTERM as a pass begins."""
 
+    def __init__(self, call: int) -> None:
+        self.call, self.calls = call, -1
+
+    def measure(self, model: Model, batch: Batch) -> dict[str, Part]:
+        self.calls += 1
+        if self.calls == self.call:
+            signal.raise_signal(signal.SIGTERM)
+        return super().measure(model, batch)
+
+
+@pytest.mark.parametrize(("call", "step"), [(0, 0), (1, 0), (3, 1), (19, 6), (20, 7), (21, 7), (59, 20)])
+def test_sigterm_ends_the_run_between_two_pieces_of_a_step_which_is_taken_again(
+    tmp_path: Path, call: int, step: int
+) -> None:
+    """Three pieces to a step: after the last one, the step is done."""
+    loop = LoopConfig(log_every=4, micro_sequences=8)
+
+    def make(**changes: Any) -> tuple[Training, Tensor]:
+        """With a tensor beside the weights that changes where a step begins and where it ends, as hard tokens do."""
+        state = torch.zeros(2)
+
+        def begin(model: Model, step: int) -> None:
+            if step % 3 == 0:
+                state.mul_(0.5).add_(step)
+
+        def observe(batch: Batch, parts: Mapping[str, Part]) -> None:
+            state.add_(batch.num_tokens)
+
+        changes |= {"begin_step": begin, "observe": observe, "extras": {"state": state}}
+        return make_training(loop=loop, dropout=0.2, **changes), state
+
+    straight, expected = make()
+    _, all_notes = watch_training(straight)
+    stopped, _ = make(objective=Interrupted(call))
     before = signal.getsignal(signal.SIGTERM)
-    outcome, _ = watch_training(make_training(begin_step=send), tmp_path)
-    assert outcome == (8, signal.SIGTERM, 0)
+    outcome, first = watch_training(stopped, tmp_path)
+    assert outcome == (step, signal.SIGTERM, 0)
     assert signal.getsignal(signal.SIGTERM) is before
     found = load_checkpoint(tmp_path)
-    assert found is not None and found.step == 8
+    assert found is not None and found.step == step
+    resumed, state = make()
+    outcome, rest = watch_training(resumed, tmp_path)
+    assert outcome == (20, None, 0)
+    assert same_weights(weights_of(resumed), weights_of(straight)) and torch.equal(state, expected)
+    for key in ("step", "loss", "gradient_norm", "tokens", "sequences"):
+        assert first.column(key) + rest.column(key) == all_notes.column(key), key
 
 
 def test_evaluations_are_made_on_time_and_leave_the_model_training() -> None:
