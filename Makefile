@@ -26,7 +26,7 @@ check: setup  ## style and types
 	$(BIN)/mypy
 
 docs-check: setup  ## run every command of README and docs, and see that the reference is current
-	$(BIN)/python -m pytest tests/test_readme.py tests/test_devices.py tests/test_benchmarks.py tests/test_options.py
+	$(BIN)/python -m pytest tests/test_readme.py tests/test_results.py tests/test_devices.py tests/test_benchmarks.py tests/test_options.py
 
 bench: setup  ## a training step beside transformers, as in docs/results.md (about 8 minutes)
 	$(BIN)/python benchmarks/train_step.py
