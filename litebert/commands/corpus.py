@@ -15,15 +15,13 @@ import tyro
 from litebert.text.formats import Separated
 
 if TYPE_CHECKING:
+    from litebert.corpus.index import Index
     from litebert.corpus.pairs import PairConfig, Pairs
     from litebert.corpus.selection import Part
 
 LENGTHS = (128, 512)
 NUM_ON_PAGE = 20
 MOST_SHOWN = 10_000
-FEW_DOCUMENTS = 10
-ENOUGH = 0.1
-"""Of the documents to hold out."""
 MUCH_UNKNOWN = 0.05
 RENAMED = {"dev_share": "--dev", "num_workers": "--workers"}
 """Options that are not named as the field that they set."""
@@ -147,7 +145,7 @@ def build(options: Options) -> None:
     seconds = time.perf_counter() - start
     summary = summarize_parts([index])
     if part.total == 1:
-        warn_of_oddities(summary, config.dev_share)
+        warn_of_oddities(options.out, index, config.dev_share)
     if options.json:
         print_json(summary)
         return
@@ -157,20 +155,19 @@ def build(options: Options) -> None:
         print(f"next: litebert corpus {shlex.quote(options.out)} --show 3")
 
 
-def warn_of_oddities(summary: dict[str, Any], dev_share: float) -> None:
+def warn_of_oddities(out: str, index: "Index", dev_share: float) -> None:
     """What a corpus can be built with, but hardly learned from."""
     import logging
 
+    from litebert.corpus.index import find_lack
+
     logger = logging.getLogger(__name__)
-    documents = summary["splits"]["dev"]["documents"]
-    if dev_share and documents < FEW_DOCUMENTS:
-        may_help = dev_share < ENOUGH <= summary["documents"] * ENOUGH / FEW_DOCUMENTS
-        advice = "build it again, with --dev 10% and another --out" if may_help else "build it of more documents"
-        logger.warning("%d documents are held out, too few to measure a model on; %s", documents, advice)
-    if summary["unknown_rate"] > MUCH_UNKNOWN:
-        logger.warning(
-            "%.1f %% of the tokens are unknown; is this the vocabulary of this text?", 100 * summary["unknown_rate"]
-        )
+    lack = find_lack([index])
+    if dev_share and lack is not None:
+        logger.warning("%s %s", out, lack)
+    unknown = index.statistics.num_unknown / index.statistics.num_tokens
+    if unknown > MUCH_UNKNOWN:
+        logger.warning("%.1f %% of the tokens are unknown; is this the vocabulary of this text?", 100 * unknown)
 
 
 def describe(options: Options) -> None:

@@ -20,6 +20,9 @@ Split = Literal["train", "dev"]
 SPLITS: tuple[Split, ...] = ("train", "dev")
 # Sentence lengths are counted by powers of two: 1, 2-3, 4-7, ..., 32,768 and more.
 NUM_LENGTHS = 16
+FEW_DOCUMENTS = 10
+ENOUGH = 0.1
+"""Of the documents to hold out."""
 
 
 class Block(NamedTuple):
@@ -155,6 +158,22 @@ def add_statistics(indexes: Iterable[Index]) -> Statistics:
     for index in indexes:
         total.add(index.statistics)
     return total
+
+
+def count_held_out(indexes: Iterable[Index]) -> int:
+    return sum(entry.num_documents for index in indexes for entry in index.shards if entry.split == "dev")
+
+
+def find_lack(indexes: Sequence[Index]) -> str | None:
+    """What a corpus lacks to measure a model on, and what to do about it, in words that follow its name."""
+    total, held_out = add_statistics(indexes).num_documents, count_held_out(indexes)
+    if held_out >= FEW_DOCUMENTS:
+        return None
+    if total == 1:
+        return "has one document, and nothing to hold out; build another of more text, or with other --documents"
+    may_help = total >= FEW_DOCUMENTS and held_out < ENOUGH * total / 2
+    advice = "build it again elsewhere, with --dev 10%" if may_help else "build another of more documents"
+    return f"holds out {held_out or 'none'} of its {total:,} documents, too few to measure a model on; {advice}"
 
 
 def summarize_parts(indexes: Sequence[Index]) -> dict[str, Any]:

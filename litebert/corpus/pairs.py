@@ -126,7 +126,8 @@ class Pairs:
         self.seed = seed
         require(
             corpus.num_documents > 1 or RANDOM not in KINDS.get(config.objective, ()),
-            f"{corpus.path} has one document; {config.objective} takes segments from others: add text, or use sop",
+            f"{corpus.path} has one {corpus.shards[0].entry.split} document; {config.objective} takes segments from "
+            "others: build it with more of them, or use sop",
         )
 
     @cached_property

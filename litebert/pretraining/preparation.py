@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from litebert.config import read_json, require
+from litebert.corpus.index import count_held_out, find_lack
 from litebert.corpus.loader import open_mixture
 from litebert.corpus.pairs import Pairs
 from litebert.corpus.shards import Corpus, find_indexes
@@ -204,19 +205,22 @@ def connect(stream: Stream) -> dict[str, Any]:
 
 
 def open_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Sequence[float]) -> HeldOut | None:
-    """The held-out documents of the corpora; a run on corpora that have none is not evaluated, and says so."""
+    """The held-out documents of the corpora; a run on corpora one of which has none is not evaluated.
+
+    What there is too little of is said, of the corpus that has the fewest.
+    """
     if config.evaluation_sequences == 0:
         return None
-    without = [
-        corpus.path
-        for corpus in corpora
-        if not any(entry.split == "dev" for index in find_indexes(corpus.path) for entry in index.shards)
-    ]
-    if without:
-        logger.warning(
-            "%s has no held-out documents: nothing is evaluated; build it again elsewhere with --dev 10%%", without[0]
-        )
-        return None
+    found = {corpus.path: find_indexes(corpus.path) for corpus in corpora}
+    fewest = min(found, key=lambda path: count_held_out(found[path]))
+    lack, has_some = find_lack(found[fewest]), count_held_out(found[fewest]) > 0
+    held_out = make_held_out(config, corpora, weights) if has_some else None
+    if lack is not None:
+        logger.warning("%s%s %s", "" if has_some else "nothing is evaluated: ", fewest, lack)
+    return held_out
+
+
+def make_held_out(config: PretrainConfig, corpora: Sequence[Corpus], weights: Sequence[float]) -> HeldOut:
     held_out, _ = open_mixture(config.corpora, "dev")
     return HeldOut(
         corpora,

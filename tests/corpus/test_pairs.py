@@ -359,7 +359,7 @@ def test_impossible_settings_and_corpora_are_refused(make_corpus: Callable[..., 
         PairConfig(short_share=2)
     with pytest.raises(UserError, match="^fidelity is 'googel'; it must be one of 'paper', 'google'"):
         PairConfig(fidelity="googel")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="has one document; nsp takes segments from others"):
+    with pytest.raises(UserError, match="has one train document; nsp takes segments from others"):
         Pairs(make_corpus([[3, 4, 5]]), PairConfig(objective="nsp"))
 
 

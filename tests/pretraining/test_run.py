@@ -228,7 +228,11 @@ def test_a_corpus_without_held_out_documents_is_not_evaluated_and_says_so(
     config = replace(config, corpus=str(folder))
     with caplog.at_level(logging.WARNING):
         pretrain(config, tmp_path / "run", Ranks())
-    assert "has no held-out documents" in caplog.text
+    (said,) = caplog.messages
+    assert said == (
+        f"nothing is evaluated: {folder} has one document, and nothing to hold out; build another of more text, or with "
+        "other --documents"
+    )
     assert {line["kind"] for line in read_metrics(tmp_path / "run")} == {"train"}
 
 
