@@ -1,7 +1,8 @@
 """The `litebert` command: finds the command's file, reads its options, runs it.
 
 A command is a file in `litebert/commands/`: its docstring is its help, `Options` its options, `run` its work. Some have
-defaults that depend on an option (`find_default`). Only the command that was asked for is imported.
+defaults that depend on an option (`find_default`), or options with other names than the fields that they set
+(`RENAMED`). Only the command that was asked for is imported.
 """
 
 import ast
