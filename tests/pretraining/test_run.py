@@ -230,8 +230,8 @@ def test_a_corpus_without_held_out_documents_is_not_evaluated_and_says_so(
         pretrain(config, tmp_path / "run", Ranks())
     (said,) = caplog.messages
     assert said == (
-        f"nothing is evaluated: {folder} has one document, and nothing to hold out; build another of more text, or with "
-        "other --documents"
+        f"nothing is evaluated: {folder} has one document, and nothing to hold out; "
+        "build another of more text, or with other --documents"
     )
     assert {line["kind"] for line in read_metrics(tmp_path / "run")} == {"train"}
 
