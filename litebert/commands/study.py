@@ -114,7 +114,14 @@ def print_results(study: "Study", results: "list[Result]", options: Options) -> 
     import dataclasses
 
     from litebert.display import print_json, print_table
-    from litebert.studies.results import compare_with_paper, count_verdicts, explain_columns, find_baselines, tabulate
+    from litebert.studies.results import (
+        compare_with_paper,
+        count_verdicts,
+        explain_columns,
+        find_baselines,
+        part_columns,
+        tabulate,
+    )
     from litebert.studies.study import MEASURES
 
     variants = study.variants(options.settings)
@@ -130,7 +137,9 @@ def print_results(study: "Study", results: "list[Result]", options: Options) -> 
     if not results:
         print(f"this part of {study.name} had nothing to do")
         return
-    print_table(tabulate(study, variants, results), title=study.question)
+    print(study.question)
+    for rows in part_columns(tabulate(study, variants, results)):
+        print_table(rows)
     for measure, baselines in find_baselines(study.measures, results[0].measures).items():
         told = ", ".join(f"{name} {100 * value:.1f}" for name, value in baselines.items())
         print(f"{MEASURES[measure]}: {told}")

@@ -1,7 +1,7 @@
 """Pre-training runs on a page: what was trained on what, for how long, and what came out beside what needs no model."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,11 +114,7 @@ def list_facts(run: Pretrained) -> Iterator[tuple[str, Any]]:
         yield "layers", f"{encoder.num_layers}, {encoder.hidden_size} wide"
         yield "weights of layers", SHARED.get(encoder.sharing, encoder.sharing)
         yield "parameters", run.parameters
-    texts = (
-        f"{corpus['tokens']:,} tokens of {corpus['documents']:,} documents in {corpus['path']}"
-        for corpus in run.data.get("corpora", ())
-    )
-    if text := "; ".join(texts):
+    if text := name_texts(run.data):
         yield "text", text
     if encoder is not None:
         yield "vocabulary", f"{encoder.vocab_size:,} pieces"
@@ -140,6 +136,13 @@ def list_facts(run: Pretrained) -> Iterator[tuple[str, Any]]:
     if speeds := [line["tokens_per_second"] for line in run.metrics if "tokens_per_second" in line]:
         yield "tokens per second", round(statistics.median(speeds))
     yield from describe_machine(run.environment)
+
+
+def name_texts(data: Mapping[str, Any]) -> str:
+    return "; ".join(
+        f"{corpus['tokens']:,} tokens of {corpus['documents']:,} documents in {corpus['path']}"
+        for corpus in data.get("corpora", ())
+    )
 
 
 def describe_machine(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -180,8 +183,14 @@ def find_rows(run: Pretrained) -> dict[str, dict[str, str]]:
     rows: dict[str, dict[str, str]] = {}
     for measure, value in run.frequencies.items() if "masked_token_loss" in run.last else ():
         rows.setdefault(FREQUENCIES, {})[head(measure)] = show_value(measure, value)
-    for measure, values in find_baselines(MEASURES, run.last).items():
-        for baseline, value in values.items():
+    return rows | find_pair_rows(MEASURES, run.last)
+
+
+def find_pair_rows(measures: Iterable[str], values: Mapping[str, float]) -> dict[str, dict[str, str]]:
+    """The same of the questions of pairs alone."""
+    rows: dict[str, dict[str, str]] = {}
+    for measure, baselines in find_baselines(measures, values).items():
+        for baseline, value in baselines.items():
             rows.setdefault(BASELINES[baseline], {})[head(measure)] = show_value(measure, value)
     return rows
 

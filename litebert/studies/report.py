@@ -2,11 +2,11 @@
 
 import html
 import json
+import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from litebert.config import from_dict, read_json, require
 from litebert.finetuning.results import find_score
@@ -17,14 +17,21 @@ from litebert.studies.finetuned import Tuned, find_finetuning, finetuning_sectio
 from litebert.studies.page import fold, make_page, to_code, to_figure, to_list, to_paragraph, to_table
 from litebert.studies.pictures import LAYERS_CAPTION, draw_curves, draw_layers, draw_sizes
 from litebert.studies.plan import PLAN, Plan, read_plan
-from litebert.studies.pretrained import Pretrained, find_pretraining, open_pretrained, pretraining_section
+from litebert.studies.pretrained import (
+    Pretrained,
+    find_pair_rows,
+    find_pretraining,
+    name_texts,
+    open_pretrained,
+    pretraining_section,
+)
 from litebert.studies.results import (
     Comparison,
     Result,
     compare_with_paper,
     count_verdicts,
     explain_columns,
-    find_baselines,
+    part_columns,
     read_results,
     show,
     tabulate,
@@ -37,6 +44,9 @@ from litebert.training.metrics import read_metrics
 LEAST_SPREAD = 1.02
 """Draw the figure over parameters only if the largest model has at least this many times the parameters of the
 smallest: heads alone make less."""
+
+ENOUGH_SEEDS = 5
+"""Below which intervals are wide."""
 
 
 def make_report(folders: Sequence[Path], title: str) -> str:
@@ -81,32 +91,33 @@ def study_section(folder: Path) -> tuple[str, str]:
     variants = study.variants(base)
     compared = compare_with_paper(study, variants, results)
     verdict = f"The paper: {study.finding} Here: {count_verdicts(variants, compared)}."
+    cost, own, *paper = part_columns(tabulate(study, variants, results))
+    below = [{"": name, **row} for name, row in find_pair_rows(study.measures, results[0].measures).items()]
+    text = name_texts(plan.settings.get("data", {}))
     parts = [
         f"<h2>{html.escape(study.name)} <small>{html.escape(study.source)}</small></h2>",
         to_paragraph(study.question),
         to_paragraph(verdict, soft=True),
-        to_table(tabulate(study, variants, results), "Means over seeds, with 95 % intervals where there are several."),
-        to_list(
-            [
-                *describe_baselines(study.measures, results[0].measures),
-                *explain_columns(study, variants),
-                *explain_measures(study.measures),
-            ],
-            soft=True,
-        ),
+        to_table(cost, f"What was trained{f', on {text}' if text else ''}."),
+        to_table(own, "What came out on held-out documents: means over seeds, with 95 % intervals.", below),
+        *(to_table(rows, "What the paper has.") for rows in paper),
+        to_list([*explain_columns(study, variants), *explain_measures(study.measures)], soft=True),
         *([fold(f"pairs that the paper orders: {len(compared)}", compared_table(compared))] if compared else []),
         *study_figures(study, results, folder.parent),
+        *describe_more(plan, results),
         fold("how it was made", describe_origin(plan, folder.parent / results[0].run)),
     ]
-    return "\n".join(parts), f"{name}: {study.question} {verdict}"
+    return "\n".join(parts), f"{name}: {verdict}"
 
 
-def describe_baselines(measures: Iterable[str], values: Mapping[str, Any]) -> list[str]:
-    """A sentence for each measure that has some."""
-    return [
-        f"{MEASURES[measure]}: {', '.join(f'{name} {100 * value:.1f} %' for name, value in found.items())}."
-        for measure, found in find_baselines(measures, values).items()
-    ]
+def describe_more(plan: Plan, results: Sequence[Result]) -> list[str]:
+    """How to come to narrower intervals, by the command that began the study."""
+    seeds = len({result.seed for result in results})
+    if not plan.commands:
+        return []
+    command = re.sub(r" --seeds[ =]\d+", "", plan.commands[0])
+    said = f"With {'one seed' if seeds == 1 else f'{seeds} seeds'} little can be told from chance. For more:"
+    return [to_paragraph(said), to_code(f"{command} --seeds {max(3, seeds + 2)}")] if seeds < ENOUGH_SEEDS else []
 
 
 def compared_table(compared: Sequence[Comparison]) -> str:

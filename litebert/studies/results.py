@@ -24,6 +24,8 @@ from litebert.studies.study import MEASURES, Study, Variant, head, is_better, sh
 from litebert.training.intervals import Estimate, estimate
 from litebert.training.metrics import BASELINES, companion_key
 
+COST = ("parameters", "steps", "minutes", "tokens/s", "seeds")
+"""The columns of a table that say what runs took."""
 ROUNDING = 1e-9
 """Margins below it are those of equal differences."""
 Verdict = Literal["agrees", "disagrees", "tie", "one seed", "no number"]
@@ -192,6 +194,16 @@ def tabulate(study: Study, variants: Sequence[Variant], results: Sequence[Result
             row[f"paper: {head(measure)}"] = f"{variant.paper[measure]:.1f}" if measure in variant.paper else "-"
         rows.append(row)
     return rows
+
+
+def part_columns(rows: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The table in three, since it is wider than a terminal or a page: what runs took, what came out, and what the
+    paper has, if anything."""
+    name, *others = rows[0]
+    cost = [column for column in others if column in COST]
+    paper = [column for column in others if column.startswith("paper: ")]
+    own = [column for column in others if column not in (*cost, *paper)]
+    return [[{column: row[column] for column in (name, *part)} for row in rows] for part in (cost, own, paper) if part]
 
 
 def compare_with_first(measure: str, values: Mapping[str, Mapping[int, float]], first: str, name: str) -> str:

@@ -17,6 +17,7 @@ from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.run import pretrain
 from litebert.studies.finetuned import merge_seeds, open_tuned
 from litebert.studies.pictures import LAYERS_CAPTION
+from litebert.studies.plan import read_plan
 from litebert.studies.report import make_report
 from litebert.studies.results import read_results
 from litebert.training.metrics import read_metrics
@@ -60,6 +61,16 @@ def test_the_page_has_every_variant_with_its_figures_and_needs_no_other_file(don
     assert page.count("<svg") == 3  # curves, sizes, layers
     assert not re.search(r'(src|href)="(?!#)', page.replace('xlink:href="#', 'href="#'))
     assert len(page) < 1_000_000
+
+
+def test_a_study_is_told_with_its_text_its_baselines_and_how_to_go_on(done: Path) -> None:
+    page, (result, *_) = make_report([done / "layers"], "title"), read_results(done / "layers")
+    assert find_row(page, "counting words, without pre-training")[-1] == f"{100 * result.measures['sop_shallow']:.1f}"
+    assert find_row(page, "always the commoner answer")[-1] == f"{100 * result.measures['sop_majority']:.1f}"
+    corpus = open_corpus(read_plan(done / "layers").settings["data"]["corpora"][0]["path"])
+    text = check(page)
+    assert f"on {corpus.num_tokens:,} tokens of {corpus.num_documents:,} documents in {corpus.path}" in text
+    assert "With 2 seeds little can be told from chance" in text and "litebert study layers --seeds 4" in text
 
 
 def test_ink_follows_the_page_so_that_it_can_be_dark(done: Path) -> None:
@@ -117,8 +128,7 @@ def test_a_reader_of_the_page_alone_learns_what_was_trained_and_what_came_out(
         pretrain(replace(base, encoder=(*base.encoder, f"sharing={sharing}")), folders[-1], Ranks())
     page = make_report(folders, "title")
     parameters = [
-        sum(tensor.size for tensor in load_file(folder / "model" / "model.safetensors").values())
-        for folder in folders
+        sum(tensor.size for tensor in load_file(folder / "model" / "model.safetensors").values()) for folder in folders
     ]
     assert find_row(page, "parameters") == [f"{number:,}" for number in parameters]
     assert find_row(page, "weights of layers") == ["one block for all layers", "each layer has its own"]

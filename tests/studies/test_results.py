@@ -16,6 +16,7 @@ from litebert.studies.results import (
     find_baselines,
     judge,
     pair_difference,
+    part_columns,
     read_results,
     tabulate,
     write_result,
@@ -98,6 +99,15 @@ def test_a_table_has_a_row_for_each_variant_that_was_run() -> None:
     assert [row["paper: downstream (%)"] for row in rows] == ["80.0", "-"]
     assert rows[0]["masked tokens (%)"] == "-" and rows[0]["minutes"] == "1.0"
     assert [row["difference from first"] for row in rows] == ["-", "-1.000 (one seed)"]
+
+
+def test_a_wide_table_is_parted_into_cost_results_and_the_papers() -> None:
+    rows = tabulate(STUDY, vary(SETTINGS), [make("first", 0, 5.0), make("second", 0, 4.0)])
+    cost, own, paper = part_columns(rows)
+    assert [*cost[0]] == ["", "parameters", "steps", "minutes", "tokens/s", "seeds"]
+    assert [*paper[1].items()] == [("", "second"), ("paper: downstream (%)", "82.0")]
+    assert {**cost[1], **own[1], **paper[1]} == rows[1], "nothing is lost"
+    assert len(part_columns([{"": "third", "steps": 9, "masked tokens (%)": "1"}])) == 2, "the paper may have none"
 
 
 def test_the_columns_that_need_it_are_explained() -> None:
