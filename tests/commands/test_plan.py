@@ -115,7 +115,7 @@ def test_a_step_takes_as_long_as_the_batches_that_were_timed(
 def test_impossible_plans_are_refused_in_a_sentence(capsys: Printed, tmp_path: Path) -> None:
     assert "'a1000'" in refuse(capsys, "plan", "--kind", "a1000")
     assert ": --devices is 0;" in refuse(capsys, "plan", "--devices", "0")
-    assert "make num_sequences a multiple of 3" in refuse(capsys, "plan", "--kind", "h100", "--devices", "3")
+    assert "make --num-sequences a multiple of 3" in refuse(capsys, "plan", "--kind", "h100", "--devices", "3")
     assert "bf16" in refuse(capsys, "plan", "--kind", "t4", "--precision", "bf16")
     assert ": --price is -1.0;" in refuse(capsys, "plan", "--kind", "t4", "--price", "-1")
     assert ": --price is inf;" in refuse(capsys, "plan", "--kind", "t4", "--price", "inf")
