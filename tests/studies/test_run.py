@@ -326,7 +326,7 @@ def test_parts_do_every_job_once_and_what_depends_on_it_with_it(name: str, total
         (lambda: StudyConfig(budget="0m"), "the budget is '0m'"),
         (lambda: StudyConfig(budget="9" * 400 + "s"), "9s; it must be at most 10000000m"),
         (lambda: StudyConfig(budget="166667h"), "the budget is 166667h; it must be at most 10000000m"),
-        (lambda: StudyConfig(tasks=("rte=a", "rte=b")), "tasks is rte=a rte=b; name each task once, with one folder"),
+        (lambda: StudyConfig(tasks=("rte=a", "rte=b")), "tasks is 'rte=a rte=b'; name each task once, with one folder"),
         (lambda: StudyConfig(part="4/3"), "the part is '4/3'; write it as 2/3"),
         (lambda: StudyConfig(seeds=0), "seeds is 0; it must be at least 1"),
         (lambda: StudyConfig(tasks=("rte",)), "'rte' is no task with its folder; write it as rte=glue/RTE"),
