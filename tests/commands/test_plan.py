@@ -99,6 +99,7 @@ def test_this_machine_is_measured_and_nothing_is_written(
         capsys, "plan", "--preset", "albert-nano", "--encoder", *small, "--num-sequences", "2", "--steps", "10"
     )
     assert "measured on steps of 2 sequences" in printed and "this machine" in printed
+    assert "none; between several devices" in printed and " 0 MB" not in printed, "one device sends nothing"
     assert not list(tmp_path.iterdir())
 
 
