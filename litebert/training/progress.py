@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from litebert.training.loop import Watcher
 from litebert.training.metrics import BASELINES, NAMES, SO_FAR, MetricsWriter, companion_key
+from litebert.training.neighbours import Neighbourhood
 
 QUIET_SECONDS = 30
 """How often training says something where there is no terminal."""
@@ -28,10 +29,10 @@ def watch_run(run: Path, from_step: int, steps: int, work: Work = float) -> Iter
         shown = stack.enter_context(show_run(from_step, steps, work))
         if from_step:
             shown.write("event", from_step, message="from the checkpoint of this step on")
-        yield Both(writer, shown)
+        yield All(writer, shown, Neighbourhood(shown))
 
 
-class Both:
+class All:
     def __init__(self, *watchers: Watcher) -> None:
         self.watchers = watchers
 
