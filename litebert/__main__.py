@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from litebert.options import Option
 
 FOLDER = Path(__file__).parent / "commands"
+STAGES = {
+    "from text to batches": ("vocab", "corpus"),
+    "from batches to a model": ("plan", "pretrain", "plot", "fill-mask"),
+    "from a model to a task": ("finetune", "evaluate", "predict", "score", "ensemble"),
+    "the paper's questions": ("study", "report", "layers"),
+    "folders, presets, this machine": ("models", "inspect", "convert", "doctor", "completion"),
+}
+"""All commands, in the order in which one comes to need them."""
 AFTER_INTERRUPTION = {
     "corpus": "; run the same command to go on",
     "vocab": "; the same command begins anew",
@@ -161,8 +169,9 @@ def command_files() -> dict[str, Path]:
 
 def list_commands() -> str:
     """One line for each command, from its file's docstring, without importing it."""
-    lines = ["litebert: ALBERT, complete and fast.", "", "usage: litebert COMMAND [options]", ""]
-    lines += [f"  {name:<12}{describe_command(name)}" for name in command_files()]
+    lines = ["litebert: ALBERT, complete and fast.", "", "usage: litebert COMMAND [options]"]
+    for stage, names in STAGES.items():
+        lines += ["", f"{stage}:", *(f"  {name:<12}{describe_command(name)}" for name in names)]
     return "\n".join([*lines, "", "litebert COMMAND --help shows a command's options and an example."])
 
 

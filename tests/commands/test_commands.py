@@ -54,9 +54,8 @@ def folder(tmp_path: Path) -> Path:
 def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     listed = run(capsys, "--help")
     assert run(capsys) == listed
-    for name in ("convert", "fill-mask", "inspect", "models"):
-        assert name in command_files()
-        assert sum(line.strip().startswith(name) for line in listed.splitlines()) == 1
+    names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ")]
+    assert sorted(names) == sorted(command_files())
     assert litebert.__version__ in run(capsys, "--version")
 
 
