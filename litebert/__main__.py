@@ -140,7 +140,10 @@ def name_options(message: str, command: str) -> str:
 
     module = import_command(command)
     typed = [option.name for option in list_options(module.Options) if not option.is_positional]
-    options = {option.removeprefix("--").replace("-", "_"): option for option in typed} | getattr(module, "RENAMED", {})
+    renamed = getattr(module, "RENAMED", {})
+    options = {option.removeprefix("--").replace("-", "_"): option for option in typed} | renamed
+    for field, option in renamed.items():  # where it is spelled as an option already
+        message = re.sub(rf"--{field.replace('_', '-')}\b(?!-)", option, message)
     return FIELD.sub(lambda found: options.get(found[1] or found[2], found[0]), message)
 
 

@@ -23,7 +23,7 @@ LENGTHS = (128, 512)
 NUM_ON_PAGE = 20
 MOST_SHOWN = 10_000
 MUCH_UNKNOWN = 0.05
-RENAMED = {"dev_share": "--dev", "num_workers": "--workers"}
+RENAMED = {"dev_share": "--dev", "deduplicate": "--dedup", "num_workers": "--workers"}
 """Options that are not named as the field that they set."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from litebert import files
-from litebert.config import require
+from litebert.config import list_changes, require
 from litebert.corpus.index import SPLITS, Index, read_index
 from litebert.corpus.shards import join_path
 from litebert.folders import INDEX_NAME, VOCABULARY_FILES
@@ -41,10 +41,9 @@ def find_begun(out: str, index: Index) -> Index:
     for path in find_index_files(out):
         other = read_index(path)
         for name, wording in WORDINGS.items():
-            require(
-                other.identity[name] == index.identity[name],
-                f"{path} was built {wording}; choose another --out, or remove it",
-            )
+            asked, before = index.identity[name], other.identity[name]
+            changes = f" (given {'; '.join(list_changes(name, asked, before))})" if name == "config" else ""
+            require(asked == before, f"{path} was built {wording}{changes}; choose another --out, or remove it")
         if other.part == index.part:
             begun = other
             check_shards(out, path, other)
