@@ -315,7 +315,7 @@ def test_documents_without_tokens_are_counted_as_empty(vocabulary: Path, tmp_pat
     [
         (
             {"dev_share": 0.5},
-            r"other options \(given --dev-share 0.5 instead of .*\); choose another --out, or rem",
+            r"other options \(given --dev-share 0.5 instead of .*\); choose another --out, or remove it",
         ),
         ({"text": True}, "was built from other text"),
         ({"vocabulary": True}, "was built from another vocabulary"),
