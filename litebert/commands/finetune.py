@@ -96,6 +96,7 @@ def print_scores(runs: list[dict[str, Any]], folders: list[Path], *, as_json: bo
     from litebert.display import print_json, print_table
     from litebert.finetuning.results import MAJORITY, find_score
     from litebert.finetuning.seeds import summarize
+    from litebert.finetuning.selection import read_best
 
     _, folder = max(zip(map(find_score, runs), folders, strict=True), key=lambda found: found[0])
     if as_json:
@@ -114,4 +115,7 @@ def print_scores(runs: list[dict[str, Any]], folders: list[Path], *, as_json: bo
             for name, values in scores.items()
         ]
     )
+    if stuck := (read_best(folder) or {}).get("stuck"):
+        print(f"{folder}/model is the best on dev, but it has learned nothing but one answer: {stuck}")
+        return
     print(f"{folder}/model is the best on dev; next: litebert predict --model {folder}/model --data FILE --out FOLDER")

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from litebert.config import read_json
 from litebert.files import write_json_file
-from litebert.finetuning.stuck import describe_stuck
+from litebert.finetuning.stuck import advise, describe_stuck
 from litebert.finetuning.task_model import Evaluated, Split, TaskModel
 from litebert.models.model import Model
-from litebert.tasks.task import Predictions
 from litebert.training.parallel import Ranks, gather_weights
 
 logger = logging.getLogger(__name__)
@@ -54,9 +53,10 @@ class Selection:
         task_model = self.task_model._replace(model=model)
         results = [task_model.evaluate(split, fits_threshold=True) for split in self.dev]
         weights = gather_weights(model)  # by all ranks, who may hold a part each
-        self.ranks.do_first(lambda: self.keep_if_best(weights, step, results[0]))
+        said = describe_stuck(self.task_model.question, self.dev[0].examples, results[0].predictions)
+        self.ranks.do_first(lambda: self.keep_if_best(weights, step, results[0], said))
         if step >= self.grace_steps:
-            self.look_if_stuck(step, results[0].predictions)
+            self.ranks.do_first(lambda: self.note_stuck(step, said))
         return {
             f"{split.name}_{name}": value
             for split, result in zip(self.dev, results, strict=True)
@@ -68,36 +68,30 @@ class Selection:
         return max(self.warmup_steps, GRACE * self.steps)
 
     def read_best(self) -> dict[str, Any] | None:
-        file = self.folder / FILE
-        return read_json(file) if file.exists() else None
+        return read_best(self.folder)
 
-    def keep_if_best(self, weights: Mapping[str, Tensor], step: int, result: Evaluated) -> None:
+    def keep_if_best(self, weights: Mapping[str, Tensor], step: int, result: Evaluated, stuck: str | None) -> None:
         """The note comes last: where it is, the model is."""
         score, best = result.scores[self.task_model.task.metric], self.read_best()
         if best is None or score > best["score"] or (best["step"] == step and score == best["score"]):
             self.keep(weights, result)
-            write_json_file(self.folder / FILE, {"step": step, "score": score})
-
-    def look_if_stuck(self, step: int, predictions: Predictions) -> None:
-        said = describe_stuck(self.task_model.question, self.dev[0].examples, predictions)
-        if said is not None and said != self.find_stuck(step) and self.ranks.is_first:
-            rest = "or more steps" if self.retries else "more steps, or --retry-if-stuck"
-            advice = f"Try a lower learning rate (5e-6 helped large models), more warm-up steps, {rest}."
-            logger.warning("%s: the model has learned nothing else. %s", said, advice)
-        self.ranks.do_first(lambda: self.note_stuck(step, said))
+            write_json_file(self.folder / FILE, {"step": step, "score": score, "stuck": stuck})
 
     def note_stuck(self, step: int, said: str | None) -> None:
+        """A run's first note is told; it stays when something is learned after all, and nothing is told twice."""
         file = self.folder / STUCK_FILE
-        if said is None:
-            file.unlink(missing_ok=True)
-        else:
+        if file.exists():
+            write_json_file(file, {"step": step, "said": said})
+        elif said is not None:
+            advice = advise(self.task_model.model.config.hidden_size, retries=self.retries)
+            logger.warning("%s: the model has learned nothing else. %s", said, advice)
             write_json_file(file, {"step": step, "said": said})
 
     def find_stuck(self, step: int) -> str | None:
         """What shows that nothing was learned in so many steps, if so."""
         file = self.folder / STUCK_FILE
-        noted = read_json(file) if file.exists() else None
-        return str(noted["said"]) if noted is not None and noted["step"] <= step else None
+        noted = read_json(file) if file.exists() else {"step": step, "said": None}
+        return noted["said"] if noted["step"] <= step else None
 
     def is_finished(self, step: int) -> bool:
         """As the first rank finds it: others may see its files late, or no more."""
@@ -121,3 +115,9 @@ class Selection:
         """Whether a run that has ended learned nothing, and is to be begun anew."""
         is_stuck = self.stops_if_stuck and self.ranks.is_first and self.find_stuck(step) is not None
         return bool(self.ranks.find_highest(int(is_stuck)))
+
+
+def read_best(folder: Path) -> dict[str, Any] | None:
+    """The step of a run's best model so far, its score, and what shows that it has learned nothing, if so."""
+    file = folder / FILE
+    return read_json(file) if file.exists() else None

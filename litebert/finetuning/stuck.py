@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 MOST_ATTEMPTS = 4
 ATTEMPT = ("checkpoints", "metrics.jsonl", "tensorboard", "model", "best.json", "stuck.json")
 """What belongs to one attempt at a run."""
+BASE_HIDDEN_SIZE = 768
+"""The width of ALBERT-base; models that are narrower are small."""
 
 
 def describe_stuck(question: Question, examples: Sequence[Example], predictions: Predictions) -> str | None:
@@ -43,6 +45,14 @@ def describe_stuck(question: Question, examples: Sequence[Example], predictions:
     if question.kind == "token_classes":
         return f"all {count:,} words of dev are given the tag {answer!r}"
     return f"all {count:,} questions of dev are given {f'the answer {answer!r}' if answer else 'no answer'}"
+
+
+def advise(hidden_size: int, *, retries: bool) -> str:
+    """What to try next; a rate that is too high is what keeps large models from learning, not small ones."""
+    if hidden_size < BASE_HIDDEN_SIZE:
+        return "Try more steps, a better pre-trained model, or more examples to learn from."
+    rest = "or more steps" if retries else "more steps, or --retry-if-stuck"
+    return f"Try a lower learning rate (5e-6 helped large models), more warm-up steps, {rest}."
 
 
 def list_answers(question: Question, answers: Sequence[Any]) -> Sequence[Any]:

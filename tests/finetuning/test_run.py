@@ -16,6 +16,7 @@ import torch
 import transformers
 from sklearn.metrics import accuracy_score, f1_score
 
+from litebert.commands.finetune import print_scores
 from litebert.config import UserError
 from litebert.finetuning.config import FinetuneConfig
 from litebert.finetuning.preparation import Prepared, describe_run, prepare
@@ -75,7 +76,7 @@ def test_a_tiny_model_learns_what_words_decide(finished: Make, kind: str, score:
         assert scores["test"][score] >= least - 5, "nor did it learn dev by heart"
     assert scores == read_file(run, "scores.json")
     best = read_file(run, "best.json")
-    assert best == {"step": scores["step"], "score": scores["dev"][scores["metric"]]}
+    assert best == {"step": scores["step"], "score": scores["dev"][scores["metric"]], "stuck": None}
 
 
 def test_the_scores_are_those_of_the_predictions_that_lie_beside_them(finished: Make) -> None:
@@ -380,6 +381,15 @@ def test_a_stuck_run_that_is_called_again_is_not_tried_again(stuck: Finished) ->
         assert after[name] == before[name]
 
 
+def test_a_stuck_run_ends_with_what_was_not_learned_and_not_with_what_to_do_next(
+    stuck: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_scores([stuck.scores], [stuck.run], as_json=False)
+    last = capsys.readouterr().out.splitlines()[-1]
+    said = "but it has learned nothing but one answer: all 24 dev examples are given the label 'no'"
+    assert last == f"{stuck.run}/model is the best on dev, {said}"
+
+
 def test_an_attempt_that_was_killed_when_it_was_seen_to_be_stuck_is_set_aside(stuck: Finished, tmp_path: Path) -> None:
     run = shutil.copytree(stuck.run, tmp_path / "run")
     # As if the process had ended before the third attempt was moved, while the third was.
@@ -404,7 +414,7 @@ def test_without_being_told_so_a_stuck_run_is_not_tried_again_but_says_so(
         scores = run_to_end(replace(stuck.config, retry_if_stuck=False), tmp_path / "run")
     assert scores["attempts"] == 1 and scores["steps"] == 6
     assert scores["stuck"] == "all 24 dev examples are given the label 'no'"
-    said = [line for line in caplog.messages if "the model has learned nothing else. Try a lower" in line]
+    said = [line for line in caplog.messages if "the model has learned nothing else. Try more steps" in line]
     assert len(said) == 1, "once, not at every evaluation"
 
 

@@ -9,7 +9,7 @@ import torch
 
 from litebert.finetuning.preparation import prepare
 from litebert.finetuning.selection import Selection
-from litebert.finetuning.stuck import describe_stuck, lower_rate
+from litebert.finetuning.stuck import advise, describe_stuck, lower_rate
 from litebert.finetuning.task_model import Evaluated
 from litebert.models.model import Model
 from litebert.tasks.classes import TextExample
@@ -61,7 +61,11 @@ def test_the_best_model_is_kept_and_the_first_of_equals(tmp_path: Path, start: P
     values = [chooser.evaluate(step, label) for step, label in ((1, "yes"), (2, "no"), (3, "no"), (4, "yes"))]
     assert [value["dev_accuracy"] for value in values] == pytest.approx([100 / 24, 2300 / 24, 2300 / 24, 100 / 24])
     assert chooser.kept == pytest.approx([100 / 24, 2300 / 24])
-    assert read_file(tmp_path / "run", "best.json") == {"step": 2, "score": chooser.kept[-1]}
+    assert read_file(tmp_path / "run", "best.json") == {
+        "step": 2,
+        "score": chooser.kept[-1],
+        "stuck": "all 24 dev examples are given the label 'no'",
+    }
     chooser.evaluate(2, "no")
     assert len(chooser.kept) == 3, "a step that is taken again writes its model again, which may be cut short"
 
@@ -97,6 +101,27 @@ def test_a_run_is_stuck_only_after_a_third_of_it_and_its_warm_up(
     late.note_stuck(30, None)
     late.evaluate(chooser.model, 45)
     assert late.find_stuck(45) is None
+
+
+def test_a_run_that_says_now_one_label_and_now_another_is_warned_of_once(
+    tmp_path: Path, start: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chooser = Chooser(tmp_path, start)
+    with caplog.at_level(logging.WARNING):
+        for step, label in ((30, "no"), (35, "yes"), (40, "no")):
+            chooser.evaluate(step, label)
+        chooser.selection.note_stuck(45, None)
+        assert chooser.selection.find_stuck(45) is None
+        chooser.evaluate(50, "no")
+    assert [message.split(":")[0] for message in caplog.messages] == ["all 24 dev examples are given the label 'no'"]
+    assert chooser.selection.find_stuck(50) is not None
+
+
+def test_small_models_are_advised_unlike_large_ones_and_those_that_try_again_unlike_others() -> None:
+    small, large = advise(312, retries=False), advise(768, retries=False)
+    assert small == "Try more steps, a better pre-trained model, or more examples to learn from."
+    assert "lower learning rate" in large and large.endswith("--retry-if-stuck.")
+    assert advise(1024, retries=True).endswith("more warm-up steps, or more steps.")
 
 
 def make_examples(*labels: Any) -> list[TextExample]:
@@ -141,13 +166,6 @@ def test_patience_does_not_end_a_run_before_it_can_be_seen_to_be_stuck(tmp_path:
     assert not chooser.selection.is_finished(20)
     chooser.evaluate(30, "no")
     assert chooser.selection.is_finished(30) and chooser.selection.must_retry(30)
-
-
-def test_the_last_attempt_is_not_advised_to_try_again(
-    tmp_path: Path, start: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    Chooser(tmp_path, start, retries=True).evaluate(30, "no")
-    assert "more warm-up steps, or more steps." in caplog.text and "--retry-if-stuck" not in caplog.text
 
 
 @pytest.mark.parametrize("scale", [0.001, 1.0, 1000.0])
