@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         del given[0]
     name, *rest = given or ["--help"]
     if is_ours:
-        say_warnings()
+        say_what_is_logged()
     try:
         if name in ("--help", "-h", "help"):
             print(list_commands())
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             end_interrupted(name, heard[-1] == signal.SIGTERM, is_ours=is_ours)
         if isinstance(error, BrokenPipeError):  # the reader of our output, such as `head`, has seen enough
             return
-        mistake = explain(error, name)
+        mistake = explain(error, name, rest)
         if mistake is None:
             raise
         print(f"litebert: {mistake}", file=sys.stderr)
@@ -100,12 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             empty_output()
 
 
-def say_warnings() -> None:
-    """Our own; libraries say theirs in their own way, and would say them twice where all are heard."""
+def say_what_is_logged() -> None:
+    """By ourselves; libraries say theirs in their own way, and would say them twice where all are heard."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("litebert: %(message)s"))
     ours = logging.getLogger("litebert")
     ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
     ours.propagate = False
 
 
@@ -118,10 +119,10 @@ def empty_output() -> None:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def explain(error: Exception, name: str) -> str | None:
+def explain(error: Exception, name: str, arguments: Sequence[str]) -> str | None:
     """A sentence on what the user of a command can correct; nothing for a mistake of our own."""
     if isinstance(error, UserError):
-        return on_one_line(name_options(str(error), name))
+        return on_one_line(name_options(str(error), name, arguments))
     if isinstance(error, OSError):
         is_file = error.filename is not None
         return describe_refusal(error, *((error.filename, "used") if is_file else ("the output", "written")))
@@ -132,10 +133,14 @@ def explain(error: Exception, name: str) -> str | None:
     return None
 
 
-def name_options(message: str, command: str) -> str:
-    """A config says that `num_sequences is 0`: who typed --num-sequences 0 is told of that."""
+def name_options(message: str, command: str, arguments: Sequence[str] = ()) -> str:
+    """A config says that `num_sequences is 0`: who typed --num-sequences 0 is told of that; and who typed --corpus
+    corpus, that --corpus corpus does not exist, and no command of that name."""
     if command not in command_files():
         return message
+    for option, value in find_values(command, arguments):
+        if option != command and message.startswith(f"{value} does not exist"):
+            return f"{option} {message}"
     from litebert.options import list_options
 
     module = import_command(command)

@@ -110,7 +110,7 @@ def refuse_changes(
     changes = [change for name in before for change in list_changes(name, asked.get(name), before[name])]
     require(
         not changes,
-        f"{where} is a {kind} with another config (given {'; '.join(changes)}); give the same to go on with it, "
+        f"{where} is a {kind} with another config (now {'; '.join(changes)}); give the same to go on with it, "
         f"or a new {option}",
     )
 

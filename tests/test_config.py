@@ -157,5 +157,5 @@ def test_what_has_changed_is_told_as_it_is_typed(
     with pytest.raises(UserError) as error:
         refuse_changes(asked, before, "runs/a")
     assert str(error.value) == (
-        f"runs/a is a run with another config (given {said}); give the same to go on with it, or a new --run"
+        f"runs/a is a run with another config (now {said}); give the same to go on with it, or a new --run"
     )

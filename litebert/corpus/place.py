@@ -42,7 +42,7 @@ def find_begun(out: str, index: Index) -> Index:
         other = read_index(path)
         for name, wording in WORDINGS.items():
             asked, before = index.identity[name], other.identity[name]
-            changes = f" (given {'; '.join(list_changes(name, asked, before))})" if name == "config" else ""
+            changes = f" (now {'; '.join(list_changes(name, asked, before))})" if name == "config" else ""
             require(asked == before, f"{path} was built {wording}{changes}; choose another --out, or remove it")
         if other.part == index.part:
             begun = other

@@ -130,7 +130,7 @@ def finish(prepared: Prepared, run: Path, outcome: Outcome, selection: Selection
         scores["files"][split.name] = str(written[0].relative_to(run))
         if result.scores:
             scores[split.name] = result.scores
-            if guesses := predict_majority(task_model.question, prepared.balance, split.examples):
+            if guesses := predict_majority(task_model.question, split.examples):
                 scores[MAJORITY][split.name] = task_model.task.score(split.examples, guesses)
         if split is prepared.dev[0]:
             draw_pictures(run, task_model.question, split.examples, result.predictions)

@@ -43,7 +43,8 @@ class PretrainConfig:
     """How many steps to train for. By default as many as show the paper's number of sequences, or as fit the
     minutes."""
     minutes: float | None = None
-    """Train for about this long on this machine: a few steps are timed, to see how many fit."""
+    """Train for about this long on this machine: a few steps are timed, to see how many fit. Where steps are given too,
+    those count."""
     learning_rate: float | None = None
     """The highest learning rate, at the end of the warm-up; by default the paper's, scaled by the square root of the
     batch."""

@@ -79,6 +79,8 @@ def prepare(config: PretrainConfig, run: Path, ranks: Ranks) -> Prepared:
     stream = make_stream(config, model, corpora, weights, ranks)
     training = make_training(config, model, stream, open_held_out(config, corpora, weights), ranks)
     if config.steps is None and config.minutes is not None:
+        if ranks.is_first:
+            logger.info("timing some steps and an evaluation, to see how many fit into %g minutes", config.minutes)
         config = replace(config, steps=measure_pace(config, training, ranks).fit(60 * config.minutes))
         stream = make_stream(config, model, corpora, weights, ranks)
         training = replace(training, schedule=make_schedule(config), **connect(stream))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,8 @@ from litebert.studies.questions import Questions
 from litebert.studies.study import Study, Variant, identify
 from litebert.training.lock import hold
 from litebert.training.parallel import Ranks
+
+logger = logging.getLogger(__name__)
 
 TIMED_STEPS = 10_000
 """The length of the run whose steps are timed; stages are shares of it."""
@@ -130,6 +133,8 @@ def choose_steps(
     if base.steps is not None:
         steps = {variant.name: base.steps for variant in variants}
     else:
+        if ranks.is_first:
+            logger.info("timing some steps of all %d models, to see how many fit into %s", len(variants), config.budget)
         rounds = [{v.name: time_variant(v, out, ranks) for v in variants} for _ in range(TIMED_ROUNDS)]
         paces = {variant.name: min(paces[variant.name] for paces in rounds) for variant in variants}
         steps = share_out(paces, config.seconds / config.seeds, equal_time=study.equal == "minutes")

@@ -229,6 +229,7 @@ def compare_runs(measure: str, runs: Sequence[Pretrained]) -> str:
     if len({run.last.get(shallow) for run in runs}) > 1 or shallow not in runs[0].last:
         return f"{said}."
     above = [run.name for run in ranked if run.last[low] > run.last[shallow]]
+    is_below = all(run.last[measure] < run.last[shallow] for run in runs)
     told = f"{BASELINES['shallow baseline']}, {show_value(measure, runs[0].last[shallow])}"
-    verdict = f"{' and '.join(above)} surely above it" if above else "none surely above it"
+    verdict = f"{' and '.join(above)} surely above it" if above else "below it" if is_below else "none surely above it"
     return f"{said}; {told}: {verdict}."

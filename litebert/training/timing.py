@@ -59,14 +59,16 @@ def average(seconds: list[float]) -> float:
 
 
 def time_evaluation(training: Training, ranks: Ranks) -> float:
-    """Seconds of an evaluation, but for the first, which may prepare what the others use."""
+    """Seconds of an evaluation: the faster one of two, for the first prepares what others use, and either may have
+    been delayed by something else."""
     if training.evaluate is None:
         return 0.0
-    model = training.model.to(ranks.device)
+    model, seconds = training.model.to(ranks.device), []
     for _ in range(2):
         start = time.perf_counter()
         training.evaluate(model, 0)
-    return ranks.add_up([time.perf_counter() - start])[0] / ranks.num_ranks
+        seconds.append(time.perf_counter() - start)
+    return ranks.add_up([min(seconds)])[0] / ranks.num_ranks
 
 
 @functools.cache

@@ -159,6 +159,12 @@ def test_only_a_field_is_told_as_an_option(said: str, told: str) -> None:
     assert name_options(said, "no-command") == said
 
 
+def test_a_path_that_is_missing_is_told_with_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    """`corpus does not exist` would read as if there were no such command."""
+    said = refuse(capsys, "pretrain", "--preset", "albert-nano", "--corpus", "nowhere", "--run", "run")
+    assert said.startswith("litebert: --corpus nowhere does not exist; ")
+
+
 def test_models_prints_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
     table = run(capsys, "models")
     rows = json.loads(run(capsys, "models", "--json", "--length", "512"))

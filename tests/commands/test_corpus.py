@@ -45,7 +45,7 @@ def test_a_corpus_of_other_options_is_told_by_those(
     text: Path, vocabulary: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refuse(capsys, "corpus", text, "--vocab", vocabulary, "--out", corpus, "--dev", "5%", "--dedup")
-    assert "(given --dev 0.05 instead of --dev 0.2; --dedup instead of no --dedup)" in said
+    assert "(now --dev 0.05 instead of --dev 0.2; --dedup instead of no --dedup)" in said
 
 
 def test_a_build_says_what_it_made(

@@ -217,5 +217,5 @@ def test_a_run_with_another_config_is_refused(capsys: Printed, data: Path, start
     run(capsys, *arguments(data, start, tmp_path / "run", "--steps", "2"))
     before = lines_of(tmp_path / "run")
     said = refuse(capsys, *arguments(data, start, tmp_path / "run", "--steps", "2", "--epochs", "9"))
-    assert "is a run with another config (given --epochs 9.0 instead of --epochs 5.0); give the same to go on" in said
+    assert "is a run with another config (now --epochs 9.0 instead of --epochs 5.0); give the same to go on" in said
     assert lines_of(tmp_path / "run") == before

@@ -254,7 +254,7 @@ def test_parts_that_do_not_belong_together_are_refused(text: Path, vocabulary: P
 @pytest.mark.parametrize(
     ("part", "dev_share", "message"),
     [
-        (Part(2, 2), 0.2, "index-1-of-2.json was built from the same text with other options .given --dev-share 0.2 "),
+        (Part(2, 2), 0.2, "index-1-of-2.json was built from the same text with other options .now --dev-share 0.2 "),
         (Part(2, 3), 0.1, "index-1-of-2.json was built in another number of parts"),
         (Part(1, 1), 0.1, "index-1-of-2.json was built in another number of parts"),
     ],
@@ -315,7 +315,7 @@ def test_documents_without_tokens_are_counted_as_empty(vocabulary: Path, tmp_pat
     [
         (
             {"dev_share": 0.5},
-            r"other options \(given --dev-share 0.5 instead of .*\); choose another --out, or remove it",
+            r"other options \(now --dev-share 0.5 instead of .*\); choose another --out, or remove it",
         ),
         ({"text": True}, "was built from other text"),
         ({"vocabulary": True}, "was built from another vocabulary"),

@@ -220,7 +220,7 @@ def test_a_run_is_not_gone_on_with_under_another_config_or_with_other_data(tmp_p
     before = all_files(run)
     with pytest.raises(
         UserError,
-        match="another config .given --learning-rate 0.02 instead of --learning-rate 0.01.; give the same to go on",
+        match="another config .now --learning-rate 0.02 instead of --learning-rate 0.01.; give the same to go on",
     ):
         run_to_end(replace(config, learning_rate=0.02), run)
     with pytest.raises(UserError, match="--task sst2 instead of --task text"):

@@ -109,7 +109,7 @@ def test_a_run_goes_on_only_under_the_same_config() -> None:
     agree_with(CONFIG, stored, "run")
     agree_with(replace(CONFIG, loop=LoopConfig(log_every=7, keep=9)), stored, "run")
     with pytest.raises(
-        UserError, match="run is a run with another config .given --seed 1 instead of --seed 0.; give the same"
+        UserError, match="run is a run with another config .now --seed 1 instead of --seed 0.; give the same"
     ):
         agree_with(replace(CONFIG, seed=1), stored, "run")
     with pytest.raises(UserError, match="--precision bf16 instead of --precision fp32"):

@@ -111,7 +111,9 @@ def test_baselines_are_those_of_all_runs_or_named_by_run(tmp_path: Path) -> None
     page = make_report(same, "title")
     assert find_row(page, "counting words, without pre-training") == ["-", "-", "70.0"]
     assert find_row(page, "always the commoner answer") == ["-", "-", "50.0"]
-    assert "without pre-training, 70.0: none surely above it." in check(page)
+    assert "without pre-training, 70.0: below it." in check(page)
+    above = write_run(tmp_path / "above", **values | {"sop_accuracy": 0.71, "sop_low": 0.69})
+    assert "without pre-training, 70.0: none surely above it." in check(make_report([*same, above], "title"))
     other = write_run(tmp_path / "third", **values | {"sop_shallow": 0.4})
     page = make_report([*same, other], "title")
     assert find_row(page, "counting words, without pre-training (first, second)") == ["-", "-", "70.0"]

@@ -116,7 +116,7 @@ def test_deeper_models_begin_with_the_shallower_one(
         (
             {"pairs": PairConfig(length=16, windows="paragraph")},
             {},
-            r"another config \(given --length 16 instead of --length 32\);",
+            r"another config \(now --length 16 instead of --length 32\);",
         ),
         ({}, {"finetune_epochs": 9.0}, "--finetune-epochs 9.0 instead of --finetune-epochs 3.0"),
         ({}, {"finetune_examples": 9}, "--finetune-examples 9 instead of no --finetune-examples"),
