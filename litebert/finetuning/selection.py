@@ -90,8 +90,8 @@ class Selection:
     def find_stuck(self, step: int) -> str | None:
         """What shows that nothing was learned in so many steps, if so."""
         file = self.folder / STUCK_FILE
-        noted = read_json(file) if file.exists() else {"step": step, "said": None}
-        return noted["said"] if noted["step"] <= step else None
+        noted = read_json(file) if file.exists() else None
+        return noted["said"] if noted is not None and noted["step"] <= step else None
 
     def is_finished(self, step: int) -> bool:
         """As the first rank finds it: others may see its files late, or no more."""

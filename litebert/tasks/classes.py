@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import UserError, require
+from litebert.tasks.quotes import quote, quote_some
 from litebert.tasks.records import parse_number, read_records, split_labels, write_records
 from litebert.tasks.task import (
     LENGTH_ADVICE,
@@ -41,7 +42,6 @@ Score = Callable[[Sequence[Any], Sequence[Any], tuple[str, ...]], dict[str, floa
 not know them."""
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-NUM_SHOWN = 20
 
 
 class TextExample(NamedTuple):
@@ -105,7 +105,7 @@ class ClassTask(AlwaysAnswered):
             return Question("number")
         labels = sort_labels(examples) if self.labels is None else self.labels
         least = 1 if self.kind == "labels" else 2
-        given = ", ".join(map(repr, labels)) or "none"
+        given = quote_some(labels) or "none"
         require(len(labels) >= least, f"the examples' labels are {given}; give at least {least} to tell apart")
         return Question(self.kind, labels)
 
@@ -176,7 +176,8 @@ class ClassTask(AlwaysAnswered):
         if isinstance(probabilities, dict):
             labels = self.labels or tuple(probabilities)
             same = sorted(labels) == sorted(probabilities)
-            require(same, f"{place}: the probabilities are of {', '.join(probabilities)}, not of {', '.join(labels)}")
+            given, known = quote_some(probabilities), quote_some(labels)
+            require(same, f"{place}: the probabilities are of {given}, not of {known}")
             probabilities = [probabilities[label] for label in labels]
         require(isinstance(probabilities, list), f"{place}: the probabilities must be a number for each label")
         return tuple(parse_number(place, number) for number in probabilities)
@@ -227,8 +228,7 @@ def find_label(example: TextExample, question: Question) -> int | float | tuple[
 
 
 def unknown_label(label: str, known: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, known[:NUM_SHOWN])) + (", ..." if len(known) > NUM_SHOWN else "")
-    return f"the label {label!r} is not one of those known ({shown}); correct it"
+    return f"the label {quote(label)} is not one of those known ({quote_some(known)}); correct it"
 
 
 def predict(output: NDArray[np.float64], question: Question) -> Prediction:
@@ -244,7 +244,9 @@ def predict(output: NDArray[np.float64], question: Question) -> Prediction:
 def parse_label(place: str, value: Any) -> str:
     """A label as a string; JSON may have it as a number or as true and false."""
     is_plain = isinstance(value, str | int | float) or value is None
-    require(is_plain, f"{place}: the label is {value!r}; write a string, or name the column as one of several labels")
+    require(
+        is_plain, f"{place}: the label is {quote(value)}; write a string, or name the column as one of several labels"
+    )
     label = "" if value is None else value.strip() if isinstance(value, str) else json.dumps(value)
     require(label, f"{place}: the label is empty; fill it or leave the row out")
     return label

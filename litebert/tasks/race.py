@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from litebert.config import nearest, require
 from litebert.files import exists, find_files
+from litebert.tasks.quotes import quote
 from litebert.tasks.records import parse_number, read_records, write_records
 from litebert.tasks.tables import is_folder, parse_object, read_lines
 from litebert.tasks.task import (
@@ -164,10 +165,12 @@ class ChoiceTask(AlwaysAnswered):
         prediction."""
         predictions: Predictions = {}
         for place, id_, letter, numbers in read_records(path):
-            require(letter in LETTERS, f"{place}: the prediction is {letter!r}; it must be one of {', '.join(LETTERS)}")
+            require(
+                letter in LETTERS, f"{place}: the prediction is {quote(letter)}; it must be one of {', '.join(LETTERS)}"
+            )
             # A list only where it is JSON: a table has no cell for them.
             listed = isinstance(numbers, list) and len(numbers) in (0, len(LETTERS))
-            require(listed, f"{place}: the probabilities are {numbers!r}; there must be one for each option")
+            require(listed, f"{place}: the probabilities are {quote(numbers)}; there must be one for each option")
             predictions[id_] = Prediction(letter, tuple(parse_number(place, number) for number in numbers))
         return predictions
 
@@ -259,7 +262,7 @@ def make_example(
 ) -> ChoiceExample:
     texts = [question, *(options if isinstance(options, list) else [options])]
     wrong = next((text for text in texts if not isinstance(text, str)), None)
-    require(all(isinstance(text, str) for text in texts), f"{place}: {wrong!r} must be a string; correct it")
+    require(all(isinstance(text, str) for text in texts), f"{place}: {quote(wrong)} must be a string; correct it")
     example = ChoiceExample(id_, place, passage, question, tuple(texts[1:]), answer, level)
     check_options(example, len(LETTERS))
     return example
@@ -279,7 +282,7 @@ def check_lists(place: str, **fields: Any) -> None:
 def find_level_name(place: str, record: Mapping[str, Any], path: str, name: str) -> str:
     """The level that a passage says itself, or its folder, or the beginning of its id."""
     if (level := record.get("level")) is not None:
-        require(level in LEVELS, f"{place}: the level is {level!r}; it must be {' or '.join(LEVELS)}")
+        require(level in LEVELS, f"{place}: the level is {quote(level)}; it must be {' or '.join(LEVELS)}")
         return str(level)
     folder = Path(path).parent.name
     return folder if folder in LEVELS else next((known for known in LEVELS if name.startswith(known)), "")
@@ -288,7 +291,7 @@ def find_level_name(place: str, record: Mapping[str, Any], path: str, name: str)
 def check_options(example: ChoiceExample, num_choices: int) -> None:
     place, num_options, letters = example.place, len(example.options), LETTERS[:num_choices]
     require(num_options == num_choices, f"{place}: there are {num_options} options; there must be {num_choices}")
-    said = f"{place}: the answer is {example.answer!r}; it must be one of {', '.join(letters)}"
+    said = f"{place}: the answer is {quote(example.answer)}; it must be one of {', '.join(letters)}"
     require(example.answer is None or example.answer in letters, said)
 
 

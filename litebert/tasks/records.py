@@ -8,6 +8,7 @@ from typing import Any
 
 from litebert.config import UserError, require
 from litebert.files import write_file
+from litebert.tasks.quotes import quote
 from litebert.tasks.tables import read_json, read_table
 from litebert.tasks.task import Example, Prediction, Predictions, check_predicted
 from litebert.text.formats import split_suffix
@@ -20,12 +21,12 @@ def read_records(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     """The place, the id, the answer and the probabilities of each prediction of a file; there is one for each id."""
     if split_suffix(str(path))[0] == ".json":
         for id_, answer in read_by_id(path).items():
-            yield f"{path}, {id_!r}", id_, answer, []
+            yield f"{path}, {quote(id_)}", id_, answer, []
         return
     known: set[str] = set()
     for row in read_table(path):
         id_ = str(row.pick("index" if "index" in row.cells else "id"))
-        require(id_ not in known, f"{row.place}: the id {id_!r} is there twice; leave one prediction of each")
+        require(id_ not in known, f"{row.place}: the id {quote(id_)} is there twice; leave one prediction of each")
         known.add(id_)
         yield row.place, id_, row.pick("prediction"), row.cells.get("probabilities", [])
 
@@ -67,7 +68,7 @@ def parse_number(place: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise UserError(f"{place}: {value!r:.60} is no number; correct it")
+        raise UserError(f"{place}: {quote(value)} is no number; correct it")
     return number
 
 

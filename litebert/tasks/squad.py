@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from litebert.config import UserError, nearest, require
 from litebert.files import exists, write_file
 from litebert.tasks.answer_scores import COUNTS, Answers, find_best_thresholds, score_squad1, score_squad2
+from litebert.tasks.quotes import quote
 from litebert.tasks.records import read_by_id
 from litebert.tasks.squad_file import SpanExample, read_examples
 from litebert.tasks.tables import find_split
@@ -188,8 +189,8 @@ class SpanTask:
         return {
             key: Prediction(
                 text,
-                candidates=parse_candidates(f"the n-best of {key!r} beside {path}", best.get(key, [])),
-                no_answer=parse_odds(f"the null odds of {key!r} beside {path}", odds.get(key, 0.0)),
+                candidates=parse_candidates(f"the n-best of {quote(key)} beside {path}", best.get(key, [])),
+                no_answer=parse_odds(f"the null odds of {quote(key)} beside {path}", odds.get(key, 0.0)),
             )
             for key, text in texts.items()
         }
@@ -316,7 +317,7 @@ def list_best(candidates: Sequence[Candidate], score: Literal["logit", "log_prob
 
 
 def parse_candidates(place: str, items: Any) -> tuple[Candidate, ...]:
-    require(isinstance(items, list), f"{place}: {items!r:.60} is no list of answers; leave the file out")
+    require(isinstance(items, list), f"{place}: {quote(items)} is no list of answers; leave the file out")
     return tuple(parse_candidate(place, item) for item in items)
 
 
@@ -326,19 +327,19 @@ def parse_candidate(place: str, item: Any) -> Candidate:
         scores = [float(item.get(f"{side}_logit", item.get(f"{side}_log_prob", 0.0))) for side in ("start", "end")]
         return Candidate(str(item["text"]), int(item.get("start", -1)), int(item.get("end", -1)), *scores)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-        raise UserError(f"{place}: {item!r:.60} is no answer with its text and scores; leave the file out") from None
+        raise UserError(f"{place}: {quote(item)} is no answer with its text and scores; leave the file out") from None
 
 
 def parse_odds(place: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
-    require(is_number, f"{place}: {value!r:.60} is no number; leave the file out")
+    require(is_number, f"{place}: {quote(value)} is no number; leave the file out")
     return float(value)
 
 
 def read_texts(path: Path) -> dict[str, str]:
     content = read_by_id(path)
     odd = next((key for key, text in content.items() if not isinstance(text, str)), None)
-    require(odd is None, f"{path}: the answer of {odd!r} is no text; name a file of one answer for each id")
+    require(odd is None, f"{path}: the answer of {quote(odd)} is no text; name a file of one answer for each id")
     return content
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 from litebert.config import UserError, require
+from litebert.tasks.quotes import quote, quote_some
 from litebert.tasks.tables import read_json
 
 # Under which names a layout has what we need: SQuAD's, and that in which CMRC 2018 was handed out first.
@@ -46,7 +47,7 @@ def read_examples(path: str) -> Iterator[SpanExample]:
         require(isinstance(article, dict), f"{place}: a JSON {type(article).__name__}, not an object; mend it")
         # In CMRC's first layout a paragraph stands alone.
         paragraphs = article.get("paragraphs", [article])
-        require(isinstance(paragraphs, list), f"{place}: 'paragraphs' is {paragraphs!r:.40}, not a list; mend it")
+        require(isinstance(paragraphs, list), f"{place}: 'paragraphs' is {quote(paragraphs)}, not a list; mend it")
         for count, paragraph in enumerate(paragraphs, 1):
             yield from read_paragraph(f"{place}, paragraph {count}", paragraph)
 
@@ -58,7 +59,7 @@ def read_paragraph(place: str, paragraph: Any) -> Iterator[SpanExample]:
         question, key = pick(at, record, "question", str), pick(at, record, "id", str | int)
         given = record.get("answers") or []
         require(
-            isinstance(given, list), f"{at}: 'answers' is {given!r:.60}; it must be a list of texts with their start"
+            isinstance(given, list), f"{at}: 'answers' is {quote(given)}; it must be a list of texts with their start"
         )
         answers = tuple(read_answer(at, answer) for answer in given)
         is_impossible = bool(record.get("is_impossible", False))
@@ -70,9 +71,9 @@ def pick(place: str, record: Any, field: str, kind: Any) -> Any:
     require(isinstance(record, dict), f"{place}: a JSON {type(record).__name__}, not an object; mend it")
     name = next((name for name in NAMES[field] if name in record), None)
     if name is None:
-        raise UserError(f"{place}: no {field!r} among its fields ({', '.join(record)}); add it")
+        raise UserError(f"{place}: no {field!r} among its fields ({quote_some(record)}); add it")
     value = record[name]
-    require(isinstance(value, kind), f"{place}: {name!r} is {value!r:.40}, a {type(value).__name__}; mend it")
+    require(isinstance(value, kind), f"{place}: {name!r} is {quote(value)}, a {type(value).__name__}; mend it")
     return value
 
 
@@ -81,5 +82,5 @@ def read_answer(place: str, answer: Any) -> tuple[str, int]:
     if isinstance(answer, dict):
         text, start = answer.get("text"), answer.get("answer_start", -1)
     if not isinstance(text, str) or not isinstance(start, int):
-        raise UserError(f"{place}: an answer is {answer!r:.60}; it must have a 'text', and a number as 'answer_start'")
+        raise UserError(f"{place}: an answer is {quote(answer)}; it must have a 'text', and a number as 'answer_start'")
     return text, start

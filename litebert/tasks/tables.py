@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from litebert.config import UserError, require
 from litebert.files import exists, is_url, local_path, open_file
+from litebert.tasks.quotes import quote
 from litebert.text.formats import BYTE_ORDER_MARK, DAMAGE, DECOMPRESSORS, decompress, describe, parse_rows, split_suffix
 
 Line = tuple[int, str]
@@ -27,7 +28,7 @@ class Row(NamedTuple):
     def pick(self, column: str) -> Any:
         """The cell of a column; one that the table does not have is refused."""
         if column not in self.cells:
-            there = ", ".join(self.cells)
+            there = ", ".join(map(quote, self.cells))
             raise UserError(f"{self.place}: there is no column {column!r}; name one of those that are there ({there})")
         return self.cells[column]
 
@@ -107,13 +108,13 @@ def name_cells(
         short = allow_short and len(cells) < len(columns)
         if len(cells) != len(columns) and not short:
             few = f"{path}, line {number}: {len(cells)} cells where there are {len(columns)} columns"
-            raise UserError(f"{few} ({', '.join(columns)}); mend it")
+            raise UserError(f"{few} ({', '.join(map(quote, columns))}); mend it")
         yield Row(f"{path}, line {number}", dict(zip_longest(columns, cells)))
 
 
 def check_header(path: str | Path, number: int, names: list[str]) -> list[str]:
     twice = next((name for name in names if names.count(name) > 1), None)
-    require(twice is None, f"{path}, line {number}: more than one column is named {twice!r}; rename all but one")
+    require(twice is None, f"{path}, line {number}: more than one column is named {quote(twice)}; rename all but one")
     return names
 
 

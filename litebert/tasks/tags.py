@@ -15,6 +15,7 @@ import numpy as np
 from litebert.batch import NO_LABEL
 from litebert.config import UserError, require
 from litebert.tasks.classes import sort_names, unknown_label
+from litebert.tasks.quotes import quote, quote_some
 from litebert.tasks.records import parse_list, read_records, write_records
 from litebert.tasks.scores import score_tags
 from litebert.tasks.tables import read_lines
@@ -79,7 +80,7 @@ class TagTask(AlwaysAnswered):
 
     def ask(self, examples: Sequence[TagExample]) -> Question:
         labels = sort_names({tag for example in examples for tag in example.tags or ()})
-        given = ", ".join(map(repr, labels)) or "none"
+        given = quote_some(labels) or "none"
         require(len(labels) >= 2, f"the examples' tags are {given}; give at least 2 to tell apart")
         return Question("token_classes", labels)
 
@@ -188,7 +189,7 @@ def split_words(place: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         found = parse_list(value)
         value = found if are_strings(found) else value.split()
-    require(are_strings(value), f"{place}: {value!r} is no list of strings; write one, or a string with spaces")
+    require(are_strings(value), f"{place}: {quote(value)} is no list of strings; write one, or a string with spaces")
     require(value and all(word.strip() for word in value), f"{place}: there is an empty word or tag, or none at all")
     return tuple(value)
 

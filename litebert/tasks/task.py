@@ -18,6 +18,7 @@ from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import UserError, check_fields, require
+from litebert.tasks.quotes import quote
 from litebert.text.vocabulary import Vocabulary
 
 Head = Literal["classes", "choice", "token_classes", "span", "answerable_span"]
@@ -257,7 +258,7 @@ def check_ids(examples: Iterable[Example]) -> None:
     places: dict[str, str] = {}
     for example in examples:
         before = places.get(example.id)
-        require(before is None, f"{example.place}: its id {example.id!r} is also that of {before}; change one")
+        require(before is None, f"{example.place}: its id {quote(example.id)} is also that of {before}; change one")
         places[example.id] = example.place
 
 
@@ -265,7 +266,7 @@ def check_predicted(examples: Sequence[Example], predictions: Predictions, *, at
     """Refuses predictions that are of too few of these examples, as those of another split are."""
     missing = [example for example in examples if example.id not in predictions]
     if len(examples) - len(missing) < at_least:
-        first = f"the first is {missing[0].id!r}, {missing[0].place}" if missing else "there are no examples"
+        first = f"the first is {quote(missing[0].id)}, {missing[0].place}" if missing else "there are no examples"
         raise UserError(f"{len(missing)} of {len(examples)} examples have no prediction ({first}); predict this split")
 
 

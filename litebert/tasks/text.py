@@ -12,6 +12,7 @@ from typing import Literal
 
 from litebert.config import check_fields, require
 from litebert.tasks.classes import ClassTask, Examples, Label, Score, TextExample, parse_label, sort_names
+from litebert.tasks.quotes import quote
 from litebert.tasks.records import parse_number, split_labels
 from litebert.tasks.scores import (
     accuracy,
@@ -31,6 +32,8 @@ Kind = Literal["label", "score", "labels", "tags"]
 KINDS: tuple[Kind, ...] = ("label", "score", "labels", "tags")
 FILES = {"train": ("train",), "dev": ("dev", "validation", "valid"), "test": ("test",)}
 CONLL = (".conll", ".bio", ".txt")
+LEAST_CHECKED = 20
+"""Of fewer examples, most may rightly have a label of their own."""
 TAGGED = tuple(dict.fromkeys((*FORMATS, *CONLL)))
 
 
@@ -99,7 +102,20 @@ def find_tags(columns: TextColumns, data: str | Path) -> Iterator[str]:
 
 def read_texts(columns: TextColumns, data: str | Path, split: str) -> Examples:
     path = find_split(data, *find_names(split))
-    return Examples(make_example(columns, row, number, split) for number, row in enumerate(read_table(path)))
+    examples = Examples(make_example(columns, row, number, split) for number, row in enumerate(read_table(path)))
+    if split == "train" and columns.kind == "label":
+        check_repeated(path, columns.target, [example.label for example in examples])
+    return examples
+
+
+def check_repeated(path: str, column: str, labels: Sequence[Label]) -> None:
+    """Refuses a column of texts or numbers that was named as that of the label: labels come again and again."""
+    num_labels = len(set(labels))
+    require(
+        len(labels) < LEAST_CHECKED or 2 * num_labels <= len(labels),
+        f"{path}: the column {column} has {num_labels:,} different labels in {len(labels):,} examples; name the column "
+        "of the label, or the column as score if it holds numbers",
+    )
 
 
 def find_names(split: str) -> tuple[str, ...]:
@@ -122,7 +138,7 @@ def is_blank(columns: TextColumns, row: Row) -> bool:
 
 def parse_text(row: Row, column: str) -> str:
     text = row.pick(column)
-    require(isinstance(text, str), f"{row.place}: {column!r} is {text!r}, not a string; correct it")
+    require(isinstance(text, str), f"{row.place}: {column!r} is {quote(text)}, not a string; correct it")
     require(text.strip(), f"{row.place}: {column!r} is empty; fill it or leave the row out")
     return text
 

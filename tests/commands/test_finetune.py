@@ -130,7 +130,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
         (["--recipe", "papers"], "there is no recipe 'papers' (did you mean 'paper-"),
         (["--length", "64"], ": --length is 64; the model has 48 positions"),
         (["--length", "4"], ": --length is 4; it must be at least 8"),
-        (["--first", "review"], "line 1: there is no column 'review'; name one of those that are there (text, label)"),
+        (["--first", "review"], "there is no column 'review'; name one of those that are there ('text', 'label')"),
         (["--score", "label"], "line 1: 'no' is no number; correct it"),
         (["--label", "label", "--score", "x"], "the columns label and score are both given; give only one of them"),
         (["--freeze", "half"], ": --freeze is 'half'; it must be nothing, embedding, encoder or a number of layers"),
@@ -177,7 +177,7 @@ def test_a_row_of_glue_with_a_cell_too_many_is_told_with_its_line(capsys: Printe
     data = write_data("sst2", tmp_path / "SST-2")
     change_line(data / "train.tsv", 9, "it is\tgood\t1")
     said = refuse(capsys, *arguments(data, start, tmp_path / "run", "--task", "sst2"))
-    assert "train.tsv, line 9: 3 cells where there are 2 columns (sentence, label); mend it" in said
+    assert "train.tsv, line 9: 3 cells where there are 2 columns ('sentence', 'label'); mend it" in said
 
 
 def test_data_that_lack_something_are_refused(capsys: Printed, data: Path, start: Path, tmp_path: Path) -> None:

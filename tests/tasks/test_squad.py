@@ -80,7 +80,10 @@ def test_a_folder_has_one_file_for_each_split_compressed_or_not(tmp_path: Path) 
         ("{}", 'a.json has no list under "data"; it must have the layout of SQuAD'),
         ('{"data": []}', "a.json has no questions"),
         ('{"data": [3]}', "article 1: a JSON int, not an object"),
-        ('{"data": [{"paragraphs": [{"qas": []}]}]}', r"article 1, paragraph 1: no 'context' among its fields \(qas\)"),
+        (
+            '{"data": [{"paragraphs": [{"qas": []}]}]}',
+            r"article 1, paragraph 1: no 'context' among its fields \('qas'\)",
+        ),
         ('{"data": [{"paragraphs": [{"context": "a"}]}]}', "no 'qas' among its fields"),
         ('{"data": [{"context": "a", "qas": [{"question": "b"}]}]}', "question 1: no 'id' among its fields"),
         ('{"data": [{"context": 1, "qas": []}]}', "'context' is 1, a int"),

@@ -80,7 +80,7 @@ def test_all_known_compressions_are_tried_above() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.tsv", b"a\tb\n1\t2\n1\n", "a.tsv, line 3: 1 cells where there are 2 columns .a, b.; mend it"),
+        ("a.tsv", b"a\tb\n1\t2\n1\n", "a.tsv, line 3: 1 cells where there are 2 columns .'a', 'b'.; mend it"),
         ("a.tsv", b"a\tb\n1\t2\t3\n", "a.tsv, line 2: 3 cells where there are 2 columns"),
         ("a.csv", b'a,b\n"1\n2",3\n1\n', "a.csv, line 4: 1 cells where there are 2 columns"),
         ("a.csv", b'a,b\n1,2\n"1,2\n', "a.csv, line 3: no row of a table .*; mend it"),
@@ -121,7 +121,7 @@ def test_cells_that_short_rows_lack_are_none_if_they_may_be_short(tmp_path: Path
 def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
     (row,) = read_table(write(tmp_path, "a.csv", b"a,b\n1,2\n"))
     assert row.pick("b") == "2"
-    with pytest.raises(UserError, match="a.csv, line 2: there is no column 'c'; name one of .*those.* .a, b."):
+    with pytest.raises(UserError, match="a.csv, line 2: there is no column 'c'; name one of .*those.* .'a', 'b'."):
         row.pick("c")
 
 

@@ -28,6 +28,19 @@ def read(columns: TextColumns, data: Path, split: str = "train") -> list[Any]:
     return [example[2:] for example in make_task(columns, data).read(data, split)]
 
 
+def test_a_column_of_texts_or_numbers_is_refused_as_that_of_the_label(tmp_path: Path) -> None:
+    rows = [f"text {number},{number % 11},{number % 10}" for number in range(20)]
+    path = write(tmp_path, "train.csv", "\n".join(["text,eleven,ten", *rows]))
+    said = f"^{path}: the column eleven has 11 different labels in 20 examples; name the column of the label, or"
+    with pytest.raises(UserError, match=said):
+        read(TextColumns(label="eleven"), path)
+    assert len(read(TextColumns(label="ten"), path)) == 20, "half of them come again"
+    assert len(read(TextColumns(score="eleven"), path)) == 20
+    assert len(read(TextColumns(label="eleven"), path, "dev")) == 20, "what is not learned from may be few of many"
+    few = write(tmp_path, "few.csv", "\n".join(["text,eleven,ten", *rows[:19]]))
+    assert len(read(TextColumns(label="text"), few)) == 19
+
+
 def test_a_folder_has_its_splits_in_any_format(tmp_path: Path) -> None:
     write(tmp_path, "train.csv", 'label,text\nyes,"a, b"\nno,c\n')
     write(tmp_path, "validation.tsv", 'text\tlabel\n"a\tyes\n')
@@ -85,8 +98,8 @@ def test_tags_that_mark_no_spans_are_compared_by_accuracy(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("columns", "content", "said"),
     [
-        (LABEL, "text,class\na,b\n", "there is no column 'label'; name one of those that are there .text, class."),
-        (LABEL, "title,label\na,b\n", "there is no column 'text'; name one of those that are there .title, label."),
+        (LABEL, "text,class\na,b\n", "there is no column 'label'; name one of those that are there .'text', 'class'."),
+        (LABEL, "title,label\na,b\n", "there is no column 'text'; name one of those that are there .'title', 'label'."),
         (PAIR, "a,b,s\nx,y,high\n", "'high' is no number; correct it"),
         (PAIR, "a,b,s\nx,y,\n", "'' is no number"),
         (PAIR, "a,b,s\nx,y,inf\n", "'inf' is no number"),
