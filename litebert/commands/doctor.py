@@ -32,6 +32,8 @@ def run(options: Options) -> None:
         print_json({"machine": machine, "extras": extras})
         return
     print_fields(describe_machine(machine))
+    if advice := advise(machine["flops_by_threads"]):
+        print(f"note  {advice}")
     print_table([row | {"version": row["version"] or f"missing; pip install {row['package']}"} for row in extras])
 
 
@@ -83,6 +85,17 @@ def describe_machine(machine: dict[str, Any]) -> dict[str, str]:
         "products": f"{speeds} in fp32, large ones by {machine['large_products']}",
         "accelerator": machine["accelerator"] or "none that torch sees",
     }
+
+
+def advise(speeds: dict[str, float]) -> str | None:
+    """What to do where more threads, by their number, are not faster than one."""
+    most = max(speeds, key=int)
+    if most == "1" or speeds[most] > speeds["1"]:
+        return None
+    return (
+        f"{most} threads are not faster than 1, so this machine is busy with other programs: stop those, or start "
+        "litebert with OMP_NUM_THREADS=1"
+    )
 
 
 def find_extras() -> list[dict[str, Any]]:
