@@ -1,9 +1,11 @@
 """How a process that is all ours hears of Ctrl-C and SIGTERM, and ends by them."""
 
 import contextlib
+import gc
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import NoReturn
 
@@ -50,7 +52,18 @@ def ignore() -> None:
 def leave(code: int) -> NoReturn:
     """At once: Python's own end would cut off threads that are in the middle of another language's work, and abort, and
     after an interrupt within `exec` it gives a code of its own."""
+    if "multiprocessing.synchronize" in sys.modules:
+        free_semaphores()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the same Ctrl-C may have ended who reads it
             stream.flush()
     os._exit(code)
+
+
+def free_semaphores() -> None:
+    """Lets go of what the interrupted functions held: the tracker of resources complains of semaphores that are left."""
+    error = sys.exception()
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
+    gc.collect()
