@@ -61,7 +61,7 @@ def leave(code: int) -> NoReturn:
 
 
 def free_semaphores() -> None:
-    """Lets go of what the interrupted functions held: the tracker of resources complains of semaphores that are left."""
+    """Lets go of what the interrupted functions held: the tracker of resources complains of leftover semaphores."""
     error = sys.exception()
     while error is not None:
         traceback.clear_frames(error.__traceback__)
