@@ -80,6 +80,7 @@ def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
     if len(curve.train.xs):
         if not np.array_equal(curve.train.ys, curve.smoothed.ys, equal_nan=True):
             axes.plot(*curve.train, color=color, alpha=0.25, linewidth=0.7, zorder=1.5)
+            used.add(SMOOTHED)
         marker = "o" if len(curve.train.xs) == 1 else None  # a line needs two points
         axes.plot(*curve.smoothed, color=color, marker=marker, markersize=4, **STYLES["training"])
         used.add("training")
@@ -89,7 +90,7 @@ def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
     low, high = curve.companions["low"], curve.companions["high"]
     if len(low.xs) and np.array_equal(low.xs, high.xs):
         axes.fill_between(low.xs, low.ys, high.ys, color=color, alpha=0.15, linewidth=0)
-        used.add("interval")
+        used.add("95 % interval")
     for key, name in BASELINES.items():
         if len(curve.companions[key].xs):
             # The majority is the same for every run that is held against the same pairs.
@@ -98,6 +99,7 @@ def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
     return used
 
 
+SMOOTHED = "training, smoothed"
 STYLES: dict[str, dict[str, Any]] = {
     "training": {"linewidth": 1.5},
     "held out": {
@@ -107,7 +109,7 @@ STYLES: dict[str, dict[str, Any]] = {
         "markeredgecolor": "white",
         "markeredgewidth": 0.6,
     },
-    "interval": {"linewidth": 7, "alpha": 0.3},
+    "95 % interval": {"linewidth": 7, "alpha": 0.3},
     BASELINES["shallow"]: {"linewidth": 1.2, "linestyle": (0, (4, 2))},
     BASELINES["majority"]: {"linewidth": 1.2, "linestyle": ":"},
 }
@@ -184,7 +186,7 @@ def find_events(runs: Sequence[Run], colors: Sequence[str], x: XAxis) -> list[Ev
 
 
 def dress_axes(axes: "Axes", panel: Panel, x_label: str) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     axes.set_title(panel.title, fontsize=11, loc="left", parse_math=False)
     axes.set_xlabel(x_label, fontsize=9.5)
@@ -201,8 +203,8 @@ def dress_axes(axes: "Axes", panel: Panel, x_label: str) -> None:
     )
     if axes.get_yscale() == "log":
         low, high = axes.get_ylim()
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if high < 10 * low else (1, 3)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_locator(MaxNLocator(6) if high < 10 * low else LogLocator(subs=(1, 3)))
+        axes.yaxis.set_minor_locator(NullLocator())
 
 
 def draw_legends(figure: "Figure", runs: Sequence[Run], colors: Sequence[str], styles: set[str]) -> None:
@@ -213,7 +215,8 @@ def draw_legends(figure: "Figure", runs: Sequence[Run], colors: Sequence[str], s
     draw_legend(figure, "outside upper left", handles, [run.name for run in runs], size=11)
     kinds = [style for style in STYLES if style in styles]
     handles = [Line2D([], [], color=GREY, **STYLES[style]) for style in kinds]
-    draw_legend(figure, "outside lower left", handles, kinds, size=9.5)
+    names = [SMOOTHED if style == "training" and SMOOTHED in styles else style for style in kinds]
+    draw_legend(figure, "outside lower left", handles, names, size=9.5)
 
 
 def draw_legend(

@@ -190,10 +190,27 @@ def test_keys_that_nobody_foresaw_are_drawn() -> None:
     assert list(drawn(draw_runs([Run("squad", lines)]))) == ["loss", "f1", "exact match", "learning rate"]
 
 
+def test_lines_are_called_smoothed_where_they_are() -> None:
+    (_, kinds) = draw_runs([make_run("one")], smooth=0).legends
+    assert kinds.get_texts()[0].get_text() == "training"
+
+
+def test_every_tick_of_a_logarithmic_axis_has_its_number_and_there_are_several() -> None:
+    lines = [{"kind": "train", "step": step, "gradient_norm": 3 + step / 25} for step in range(1, 101)]
+    figure = draw_runs([Run("run", lines)], keys=["gradient_norm"])
+    (axes,) = drawn(figure).values()
+    low, high = axes.get_ylim()
+    assert axes.get_yscale() == "log" and not len(axes.yaxis.get_minorticklocs())
+    assert sum(low <= place <= high for place in axes.yaxis.get_majorticklocs()) >= 4
+
+
 def test_the_legend_names_runs_as_they_are_called() -> None:
     legends = draw_runs([make_run("_a$b$"), make_run("c")]).legends
     shown = [[text.get_text() for text in legend.get_texts()] for legend in legends]
-    assert shown == [["_a$b$", "c"], ["training", "held out", "interval", "shallow baseline", "majority"]]
+    assert shown == [
+        ["_a$b$", "c"],
+        ["training, smoothed", "held out", "95 % interval", "shallow baseline", "majority"],
+    ]
     save_figure(draw_runs([make_run("$\\frac")]), "memory://legend.png")  # no mathematics
 
 
