@@ -78,7 +78,7 @@ def draw_curve(axes: "Axes", curve: Curve, color: str) -> set[str]:
     """Draws what there is, and says which styles of line it used."""
     used = set()
     if len(curve.train.xs):
-        if not np.array_equal(curve.train.ys, curve.smoothed.ys, equal_nan=True):
+        if not np.allclose(curve.train.ys, curve.smoothed.ys, rtol=1e-9, atol=0, equal_nan=True):
             axes.plot(*curve.train, color=color, alpha=0.25, linewidth=0.7, zorder=1.5)
             used.add(SMOOTHED)
         marker = "o" if len(curve.train.xs) == 1 else None  # a line needs two points
