@@ -175,7 +175,10 @@ def print_report(report: dict[str, Any]) -> None:
 
     example, folder, seconds = (report.pop(key) for key in ("example", "folder", "seconds"))
     report["unknown_rate"] = f"{report['unknown_rate']:.3%}"
-    print_table([{"vocabulary": name.replace("_", " "), "number": value} for name, value in report.items()])
-    print(" ".join(example))
+    names = {"lines_sampled": "lines learned from, each once"}
+    print_table(
+        [{"vocabulary": names.get(name, name.replace("_", " ")), "number": value} for name, value in report.items()]
+    )
+    print(f"a line in pieces: {' '.join(example)}")
     print(f"{folder}: trained in {seconds:,.1f} s")
     print(f"next: litebert corpus TEXT --vocab {folder} --out CORPUS")

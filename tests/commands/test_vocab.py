@@ -37,6 +37,7 @@ def test_a_vocabulary_is_trained_and_described(text: Path, tmp_path: Path, capsy
     run(text, "--size", 500, "--out", tmp_path / "vocabulary")
     said = capsys.readouterr()
     assert not said.err
+    assert "lines learned from, each once" in said.out and "\na line in pieces: ▁" in said.out
     for word in ("pieces", "500", "lines", "megabytes", "bytes per token", "tokens per word", "unknown rate", "▁"):
         assert word in said.out
     assert f"{tmp_path / 'vocabulary'}: trained in" in said.out
