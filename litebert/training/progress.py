@@ -140,10 +140,11 @@ def describe(kind: str, values: dict[str, Any]) -> str:
     baseline = f"{BASELINES['shallow']} "  # named once, of the first
     for key, name in NAMES.items():
         if key.endswith("accuracy") and key in values:
-            share = f"{name} {values[key]:.1%}"
+            share = f"{values[key]:.1%}"
             if companion_key(key, "shallow") in values:
                 low, high, shallow = (values[companion_key(key, what)] for what in ("low", "high", "shallow"))
+                name = f"pairs ({name})"  # as steps of training call them
                 share += f" [{100 * low:.0f} to {100 * high:.0f}] ({baseline}{shallow:.0%})"
                 baseline = ""
-            said.append(share)
+            said.append(f"{name} {share}")
     return ", ".join(said)

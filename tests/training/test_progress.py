@@ -35,9 +35,9 @@ def test_an_evaluation_is_said_in_words() -> None:
     assert describe("evaluation", tokens) == "held out: masked-token loss 5.347, masked tokens 19.6%"
     pairs = asked("nsp", 0.57, 0.61) | asked("sop", 0.646, 0.684) | asked("sop_document", 0.477, 0.504)
     assert describe("evaluation", tokens | pairs).split(", ")[2:] == [
-        "sentence order 64.6% [55 to 75] (shallow baseline 68%)",
-        "sentence order in ordinary windows 47.7% [38 to 58] (50%)",
-        "next sentence 57.0% [47 to 67] (61%)",
+        "pairs (sentence order) 64.6% [55 to 75] (shallow baseline 68%)",
+        "pairs (sentence order in ordinary windows) 47.7% [38 to 58] (50%)",
+        "pairs (next sentence) 57.0% [47 to 67] (61%)",
     ]
     assert describe("evaluation", tokens | asked("nsp", 0.57, 0.61)).endswith("[47 to 67] (shallow baseline 61%)")
     assert describe("evaluation", {"dev_accuracy": 63.176, "seconds": 2.0}) == "dev accuracy 63.18"
