@@ -14,7 +14,7 @@ setup: .venv/.ready  ## make .venv and install everything from constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch .venv/.ready
 
-demo: setup  ## from nothing to an ALBERT, a BERT of the same shape, a task and a page, in 5 minutes on 2 cores and about 1 to install
+demo: setup  ## an ALBERT, a BERT of the same shape, a task and a page: 5 minutes on 2 cores, and 1 to install
 	$(BIN)/python examples/first_model.py
 
 test: setup  ## the whole test suite
