@@ -5,7 +5,7 @@ data.json          what the examples were, so that a run never goes on with othe
 environment.json   versions and hardware
 metrics.jsonl      what was measured, a line each; tensorboard/ holds the same
 checkpoints/       where to go on from
-best.json          the step of the best model so far, and its score
+best.json          the step of the best model so far, its score, and whether it has learned one answer alone
 stuck.json         at which step it was seen that nothing was learned, if so
 model/             that model, with its task and a card
 predictions/       what it says of dev, and of test where that is there

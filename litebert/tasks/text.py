@@ -34,6 +34,8 @@ FILES = {"train": ("train",), "dev": ("dev", "validation", "valid"), "test": ("t
 CONLL = (".conll", ".bio", ".txt")
 LEAST_CHECKED = 20
 """Of fewer examples, most may rightly have a label of their own."""
+MOST_DISTINCT = 0.9
+"""Labels for each example: few-shot data may have many."""
 TAGGED = tuple(dict.fromkeys((*FORMATS, *CONLL)))
 
 
@@ -112,7 +114,7 @@ def check_repeated(path: str, column: str, labels: Sequence[Label]) -> None:
     """Refuses a column of texts or numbers that was named as that of the label: labels come again and again."""
     num_labels = len(set(labels))
     require(
-        len(labels) < LEAST_CHECKED or 2 * num_labels <= len(labels),
+        len(labels) < LEAST_CHECKED or num_labels <= MOST_DISTINCT * len(labels),
         f"{path}: the column {column} has {num_labels:,} different labels in {len(labels):,} examples; name the column "
         "of the label, or the column as score if it holds numbers",
     )
