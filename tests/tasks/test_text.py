@@ -36,8 +36,8 @@ def test_a_column_of_texts_or_numbers_is_refused_as_that_of_the_label(tmp_path: 
         read(TextColumns(label="most"), path)
     assert len(read(TextColumns(label="few"), path)) == 20, "as many as few-shot data has"
     assert len(read(TextColumns(score="most"), path)) == 20
-    assert len(read(TextColumns(label="eleven"), path, "dev")) == 20, "what is not learned from may be few of many"
-    few = write(tmp_path, "few.csv", "\n".join(["text,eleven,ten", *rows[:19]]))
+    assert len(read(TextColumns(label="most"), path, "dev")) == 20, "what is not learned from may be few of many"
+    few = write(tmp_path, "few.csv", "\n".join(["text,most,few", *rows[:19]]))
     assert len(read(TextColumns(label="text"), few)) == 19
 
 
