@@ -11,7 +11,7 @@ from litebert.finetuning.seeds import find_seeds, summarize
 from litebert.finetuning.task_file import read_task_file
 from litebert.models.folder import read_model
 from litebert.studies.page import fold, to_facts, to_figure, to_list, to_table
-from litebert.studies.pretrained import describe_machine
+from litebert.studies.pretrained import describe_machine, find_seconds
 from litebert.tasks.text import KINDS
 from litebert.training.curves import Run, find_keys, find_scores
 from litebert.training.metrics import Line, companion_key, read_metrics
@@ -38,7 +38,7 @@ class Seed(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        return max((line["seconds"] for line in self.metrics if "seconds" in line), default=None)
+        return find_seconds(self.metrics)
 
 
 class Tuned(NamedTuple):

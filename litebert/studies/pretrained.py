@@ -61,8 +61,12 @@ class Pretrained(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        found = [line["seconds"] for line in self.metrics if "seconds" in line]
-        return max(found) if found else None
+        return find_seconds(self.metrics)
+
+
+def find_seconds(metrics: Sequence[Line]) -> float | None:
+    """How long a run took, if it tells."""
+    return max((line["seconds"] for line in metrics if "seconds" in line), default=None)
 
 
 def open_pretrained(name: str, folder: Path) -> Pretrained:
