@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,12 +25,20 @@ def test_interrupt_that_another_thread_hears_is_held_back_too() -> None:
     done = threading.Event()
     other = threading.Thread(target=done.wait)
     other.start()
+    heard, wakeup = socket.socketpair()
+    heard.settimeout(60)
+    wakeup.setblocking(False)
+    before = signal.set_wakeup_fd(wakeup.fileno())
     steps = []
     try:
         with pytest.raises(KeyboardInterrupt), uninterrupted():
             os.kill(os.getpid(), signal.SIGINT)
+            assert heard.recv(1), "the other thread may be slow to hear it"
             steps.extend(range(1000))
     finally:
+        signal.set_wakeup_fd(before)
+        heard.close()
+        wakeup.close()
         done.set()
         other.join()
     assert len(steps) == 1000
